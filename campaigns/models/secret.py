@@ -1,0 +1,88 @@
+"""A text field that is encrypted at rest. It decides the encryption and the key rotation; it never shows a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+
+class SecretUnreadable(Exception):
+    """The stored secret was encrypted with a key that BRIMLINE_FIELD_KEYS no longer holds."""
+
+
+def _cipher() -> MultiFernet:
+    if not settings.FIELD_KEYS:
+        raise ImproperlyConfigured(
+            "BRIMLINE_FIELD_KEYS is not set, so secrets cannot be stored or read. `manage.py up` makes one; elsewhere "
+            'set it to the output of: python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
+        )
+    try:
+        return MultiFernet([Fernet(key) for key in settings.FIELD_KEYS])
+    except ValueError:
+        raise ImproperlyConfigured(
+            "BRIMLINE_FIELD_KEYS must be Fernet keys (44 characters of URL-safe base64)"
+        ) from None
+
+
+class Secret:
+    """A text that does not show itself when it is printed, logged or put into a template."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself; only for the one place that sends it."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __str__(self) -> str:
+        return "••••" if self._text else ""
+
+    __repr__ = __str__
+
+
+class SecretField(models.BinaryField):  # type: ignore[type-arg]
+    """Stores Fernet tokens; holds `Secret` in Python, assigned as a `Secret` or a str. Empty is stored as null."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.update(null=True, blank=True, editable=False)
+        super().__init__(*args, **kwargs)
+
+    def from_db_value(self, value: Any, expression: object, connection: object) -> Secret:
+        if value is None:
+            return Secret("")
+        try:
+            return Secret(_cipher().decrypt(bytes(value)).decode())
+        except InvalidToken:
+            raise SecretUnreadable(
+                f"{self.model.__name__}.{self.name} was encrypted with another key: put the old key back behind "
+                "the new one in BRIMLINE_FIELD_KEYS, or enter the secret again"
+            ) from None
+
+    def to_python(self, value: Any) -> Any:
+        return Secret(value) if isinstance(value, str) else value
+
+    def get_prep_value(self, value: Any) -> bytes | None:
+        text = value.reveal() if isinstance(value, Secret) else value
+        return _cipher().encrypt(text.encode()) if text else None
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        encrypted = value if prepared else self.get_prep_value(value)
+        return None if encrypted is None else connection.Database.Binary(encrypted)
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return ""

@@ -1,0 +1,7 @@
+"""Where each address of the site leads."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver
+
+urlpatterns: list[URLPattern | URLResolver] = []
