@@ -18,7 +18,7 @@ def _cipher() -> MultiFernet:
     if not settings.FIELD_KEYS:
         raise ImproperlyConfigured(
             "BRIMLINE_FIELD_KEYS is not set, so secrets cannot be stored or read. `manage.py up` makes one; elsewhere "
-            'set it to the output of: python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
+            "set it to 32 random bytes in URL-safe base64 (cryptography's Fernet.generate_key())."
         )
     try:
         return MultiFernet([Fernet(key) for key in settings.FIELD_KEYS])
