@@ -106,8 +106,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         busy = self.model.objects.filter(state__in=ACTIVE_STATES, target=models.OuterRef("target"))
         return (
             self.filter(~models.Exists(busy), state=RunState.QUEUED, cancel_requested_at=None)
-            .order_by("target", "id")
-            .distinct("target")
+            .order_by("target_id", "id")
+            .distinct("target_id")
         )
 
 
