@@ -1,0 +1,91 @@
+"""Creates, changes and describes traffic mixes. What a class may be is the load generator's business."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.utils import timezone
+
+from campaigns.models import Mix
+from campaigns.services.checks import Problems
+from campaigns.services.errors import Conflict
+from campaigns.services.inputs import MixInput
+from campaigns.services.names import save_named
+
+SHARED_PREFIX_MAX = 1_000_000
+
+
+def _class(name: str, weight: float, input_tokens: Any, output_tokens: Any) -> dict[str, Any]:
+    return {"name": name, "weight": weight, "input_tokens": input_tokens, "output_tokens": output_tokens}
+
+
+PRESETS: tuple[MixInput, ...] = (
+    MixInput(
+        name="3:4:3 short/medium/long",
+        classes=[_class("short", 3, 50, 200), _class("medium", 4, 500, 500), _class("long", 3, 2000, 800)],
+    ),
+    MixInput(
+        name="Chat",
+        classes=[
+            _class(
+                "chat",
+                1,
+                {"dist": "lognormal", "median": 200, "sigma": 1.0, "max": 4000},
+                {"dist": "lognormal", "median": 200, "sigma": 0.7, "max": 1000},
+            )
+        ],
+    ),
+    MixInput(
+        name="Long documents",
+        classes=[_class("document", 1, {"dist": "uniform", "min": 4000, "max": 8000}, 300)],
+    ),
+)
+
+
+@transaction.atomic
+def create_mix(user: AbstractBaseUser, data: MixInput) -> Mix:
+    """Raises InvalidInput."""
+    return _write(Mix(created_by_id=user.pk), data)
+
+
+@transaction.atomic
+def update_mix(mix: Mix, data: MixInput) -> Mix:
+    """Changes no run: each has its own copy. Raises InvalidInput, Conflict."""
+    mix = Mix.objects.select_for_update().get(pk=mix.pk)
+    if mix.archived_at is not None:
+        raise Conflict(f"The mix {mix.name} is archived and cannot be changed; create a new one")
+    return _write(mix, data)
+
+
+@transaction.atomic
+def archive_mix(mix: Mix) -> None:
+    """Take a mix out of use; its runs stay. Harmless when it is archived already."""
+    Mix.objects.current().filter(pk=mix.pk).update(archived_at=timezone.now())
+
+
+def describe_mix(mix: Mix) -> dict[str, Any]:
+    """The mix as the API shows it."""
+    return {
+        "id": mix.pk,
+        "name": mix.name,
+        "classes": mix.classes,
+        "shared_prefix_tokens": mix.shared_prefix_tokens,
+        "created_by": mix.created_by.get_username() if mix.created_by else None,
+        "created_at": mix.created_at.isoformat(),
+        "updated_at": mix.updated_at.isoformat(),
+        "archived_at": mix.archived_at.isoformat() if mix.archived_at else None,
+    }
+
+
+def _write(mix: Mix, data: MixInput) -> Mix:
+    problems = Problems()
+    mix.name = problems.text("name", data.name)
+    problems.json("classes", data.classes)
+    problems.number("shared_prefix_tokens", data.shared_prefix_tokens, 0, SHARED_PREFIX_MAX)
+    problems.stop()
+    mix.classes = data.classes
+    mix.shared_prefix_tokens = data.shared_prefix_tokens
+    save_named(mix, "mix_name_unique")
+    return mix
