@@ -1,4 +1,4 @@
-"""Hands a queued run to the workers. The queue row is the truth: a message that is lost or sent twice changes nothing,
+"""Hands a queued run to the workers. The run's row is the truth: a message that is lost or sent twice changes nothing,
 since housekeeping sends it again and a worker has to claim the run."""
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ from webapp import celery_app
 
 log = logging.getLogger(__name__)
 
+# A person waits for the answer: one quick try, where Celery's own default would go on for seconds.
+_QUICK = {"max_retries": 0, "interval_start": 0, "socket_connect_timeout": 2, "socket_timeout": 5}
+
 
 def enqueue(run: Run) -> bool:
     """Send the run to the queue of its driver, of its target, or the default one; False when no broker is reached."""
-    queue = next(iter(run.plan["drivers"]), "") or run.target.queue or celery_app.conf.task_default_queue
+    conf = celery_app.conf
+    queue = next(iter(run.plan["drivers"]), "") or run.target.queue or conf.task_default_queue
+    options = {**conf.broker_transport_options, **_QUICK}
     try:
-        celery_app.send_task("workers.tasks.run_campaign", args=[run.pk], queue=queue, retry=False, ignore_result=True)
+        with celery_app.connection_for_write(transport_options=options) as connection:
+            celery_app.send_task(
+                "workers.tasks.run_campaign", args=[run.pk], queue=queue, connection=connection, retry=False
+            )
     except (OperationalError, RedisError, OSError) as error:
         log.warning("run %s stays queued, the broker cannot be reached: %s", run.pk, error)
         return False
