@@ -69,7 +69,7 @@ class Problems:
         try:
             text = json.dumps(value, allow_nan=False, ensure_ascii=False)
             size = len(text.encode())
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             self.add(field, "must be JSON of finite numbers and valid text")
             return
         if size > JSON_MAX_BYTES:

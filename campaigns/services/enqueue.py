@@ -17,15 +17,18 @@ log = logging.getLogger(__name__)
 _QUICK = {"max_retries": 0, "interval_start": 0, "socket_connect_timeout": 2, "socket_timeout": 5}
 
 
+def queue_of(run: Run) -> str:
+    """The queue of its driver, of its target, or the default one."""
+    return next(iter(run.plan["drivers"]), "") or run.target.queue or str(celery_app.conf.task_default_queue)
+
+
 def enqueue(run: Run) -> bool:
-    """Send the run to the queue of its driver, of its target, or the default one; False when no broker is reached."""
-    conf = celery_app.conf
-    queue = next(iter(run.plan["drivers"]), "") or run.target.queue or conf.task_default_queue
-    options = {**conf.broker_transport_options, **_QUICK}
+    """Send the run to its queue; False when no broker is reached."""
+    options = {**celery_app.conf.broker_transport_options, **_QUICK}
     try:
         with celery_app.connection_for_write(transport_options=options) as connection:
             celery_app.send_task(
-                "workers.tasks.run_campaign", args=[run.pk], queue=queue, connection=connection, retry=False
+                "workers.tasks.run_campaign", args=[run.pk], queue=queue_of(run), connection=connection, retry=False
             )
     except (OperationalError, RedisError, OSError) as error:
         log.warning("run %s stays queued, the broker cannot be reached: %s", run.pk, error)

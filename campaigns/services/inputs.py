@@ -103,7 +103,7 @@ def decode(kind: type[T], raw: bytes | str | Mapping[str, Any]) -> T:
     if isinstance(raw, bytes | str):
         try:
             data = msgspec.json.decode(raw or b"null")
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise problems.invalid(f"The body is not JSON: {error}") from None
     if not isinstance(data, Mapping):
         raise problems.invalid("The body must be a JSON object")

@@ -10,6 +10,7 @@ import msgspec
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from campaigns.analysis.criteria import FAILURE_METRIC, Criterion
 from campaigns.models import Campaign, Mix, Target
 from campaigns.models.plan import AbortPlan, CriterionPlan, MixPlan, RefinePlan, RunPlan, TargetPlan
 from campaigns.services.checks import Problems
@@ -22,8 +23,6 @@ CONCURRENCY_MAX = 10_000
 DAY_S = 86_400
 SEED_MAX = 2**31 - 1
 CRITERIA_MAX = 20
-LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
-STATS = ("mean", "p50", "p90", "p95", "p99")
 # What Brimline puts into every request itself: setting it twice would measure something other than the plan says.
 OWN_PARAMETERS = frozenset(
     {
@@ -192,20 +191,14 @@ def _check_criteria(problems: Problems, criteria: Sequence[CriterionPlan]) -> No
         problems.add("criteria", f"must be 1 to {CRITERIA_MAX} criteria, not {len(criteria)}")
     seen: set[tuple[str, str, bool]] = set()
     for place, one in enumerate(criteria):
-        field = f"criteria[{place}]"
-        if one.metric not in LATENCIES:
-            problems.add(f"{field}.metric", f"must be one of {', '.join(LATENCIES)}")
-        if one.stat not in STATS:
-            problems.add(f"{field}.stat", f"must be one of {', '.join(STATS)}")
-        if (one.max_degradation_pct is None) == (one.max_value is None):
-            problems.add(field, "must have exactly one of max_degradation_pct and max_value")
-        if one.max_degradation_pct is not None:
-            problems.number(f"{field}.max_degradation_pct", one.max_degradation_pct, 0, 10_000, unit="%", above=True)
-        if one.max_value is not None:
-            problems.number(f"{field}.max_value", one.max_value, 0, 1e9, above=True)
-        key = (one.metric, one.stat, one.max_value is None)
+        try:
+            Criterion(one.metric, one.stat, one.max_degradation_pct, one.max_value)
+        except ValueError as error:
+            problems.add(f"criteria[{place}]", f"cannot be judged: {error}")
+        # The analysis reads no statistic of the failure share.
+        key = (one.metric, "" if one.metric == FAILURE_METRIC else one.stat, one.max_value is None)
         if key in seen:
-            problems.add(field, f"says {one.metric} {one.stat} a second time; keep one of them")
+            problems.add(f"criteria[{place}]", f"says {one.metric} {one.stat} a second time; keep one of them")
         seen.add(key)
 
 

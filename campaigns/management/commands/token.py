@@ -26,7 +26,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("user", metavar="USER", help="whose token it is: a user name of the site")
-        parser.add_argument("--scope", required=True, choices=Scope.values, help="what it may do, at most what USER may")
+        parser.add_argument(
+            "--scope", required=True, choices=Scope.values, help="what it may do, at most what USER may"
+        )
         parser.add_argument("--days", type=_days, metavar="N", help="valid for N days; without it until it is revoked")
         parser.add_argument("--name", default="", help="a note that tells tokens apart")
 

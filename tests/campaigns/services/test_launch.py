@@ -117,7 +117,7 @@ def test_the_first_who_stops_a_running_run_is_remembered() -> None:
 
 def test_a_run_that_is_over_is_not_cancelled_and_says_why_it_ended() -> None:
     run = cancel_run(make_run(), make_user("bob"))
-    with pytest.raises(Conflict, match="already over .cancelled.: Cancelled by bob"):
+    with pytest.raises(Conflict, match=r"already over .cancelled.: Cancelled by bob"):
         cancel_run(run, make_user())
 
 
