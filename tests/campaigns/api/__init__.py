@@ -1,0 +1,1 @@
+"""The HTTP API against a real PostgreSQL, through the whole middleware."""

@@ -1,0 +1,138 @@
+"""A program that speaks to the API, and the things it speaks about; built by the services, as people build them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from campaigns.models import (
+    ApiToken,
+    Campaign,
+    Mix,
+    RequestLog,
+    Run,
+    RunState,
+    Scope,
+    Stage,
+    StageKind,
+    StageState,
+    Target,
+)
+from campaigns.services.inputs import CampaignInput, LaunchInput, MixInput, TargetInput
+from campaigns.services.launch import launch_run
+from campaigns.services.mixes import create_mix
+from campaigns.services.plans import create_campaign
+from campaigns.services.targets import create_target
+
+BASE = "/api/v1"
+
+
+class Program:
+    """Sends JSON with a token of `scope` (None: without one) below `BASE`."""
+
+    def __init__(self, scope: Scope | None, user: User | None = None) -> None:
+        # A 500 is an answer here, not an exception of the test.
+        self.client = Client(raise_request_exception=False)
+        self.headers = {}
+        if scope is not None:
+            owner = user or User.objects.get_or_create(username=f"{scope}-bot", is_superuser=True)[0]
+            self.headers["Authorization"] = f"Bearer {ApiToken.objects.issue(owner, scope)[1]}"
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        sent = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        data = b"" if body is None else json.dumps(body).encode()
+        address = path if path.startswith(BASE) else BASE + path
+        return self.client.generic(method.upper(), address, data, "application/json", headers=sent)
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.send("get", path, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.send("post", path, body, **headers)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self.send("patch", path, body)
+
+    def delete(self, path: str) -> Any:
+        return self.send("delete", path)
+
+
+def error_of(response: Any, status: int) -> dict[str, Any]:
+    """The error of an answer that must have `status` and the one form of errors."""
+    assert response.status_code == status, response.content
+    assert response["Content-Type"] == "application/json"
+    body: dict[str, Any] = response.json()
+    assert set(body) == {"error"} and set(body["error"]) == {"code", "message", "fields"}
+    assert body["error"]["message"]
+    error: dict[str, Any] = body["error"]
+    return error
+
+
+def person(name: str = "ann") -> User:
+    return User.objects.get_or_create(username=name)[0]
+
+
+def make_target(name: str = "target", **more: Any) -> Target:
+    given = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
+    return create_target(person(), TargetInput(name=name, **given))
+
+
+def make_mix(name: str = "mix") -> Mix:
+    short = {"name": "short", "weight": 1, "input_tokens": 50, "output_tokens": 200}
+    return create_mix(person(), MixInput(name=name, classes=[short]))
+
+
+def make_campaign(name: str = "campaign") -> Campaign:
+    target, mix = make_target(f"target of {name}"), make_mix(f"mix of {name}")
+    return create_campaign(person(), CampaignInput(name=name, target=target.pk, mix=mix.pk))
+
+
+def make_run(campaign: Campaign | None = None, label: str = "") -> Run:
+    return launch_run(campaign or make_campaign(), person(), LaunchInput(label=label))
+
+
+def start(run: Run) -> None:
+    assert Run.objects.claim(run.pk, "worker")
+
+
+def end(run: Run, state: RunState = RunState.DONE) -> None:
+    """Bring a queued run to `state` by the transitions alone."""
+    claim = Run.objects.claim(run.pk, "worker")
+    assert claim
+    if state == RunState.DONE:
+        assert Run.objects.advance(run.pk, claim, RunState.ANALYSING)
+    assert Run.objects.end(run.pk, state, f"ended as {state}", claim)
+
+
+def make_stage(run: Run, index: int, users: int, requests: int) -> Stage:
+    """A whole stage with a request log of `requests` rows."""
+    stage = Stage.objects.create(
+        run=run,
+        index=index,
+        kind=StageKind.LADDER if index else StageKind.BASELINE,
+        concurrency=users,
+        warmup_s=1,
+        measure_s=10,
+        state=StageState.DONE,
+        summary={},
+        ended_at=timezone.now(),
+    )
+    table = pa.table(
+        {
+            "request_id": pa.array([f"{index}-{one}" for one in range(requests)]),
+            "class": pa.array(["=short"] * requests),
+            "outcome": pa.array(["ok"] * requests).dictionary_encode(),
+            "t_sent_ns": pa.array(range(requests), pa.int64()),
+            "t_first_ns": pa.array([None, *range(1, requests)], pa.int64()),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    RequestLog.objects.create(stage=stage, rows=requests, arrow=sink.getvalue().to_pybytes())
+    return stage
