@@ -82,7 +82,12 @@ def post_run(
     response: HttpResponse,
     campaign_id: int,
     idempotency_key: Annotated[
-        str | None, Header(None, description="The same launch with the same key is one run; or send it in the body.")
+        str | None,
+        Header(
+            None,
+            alias="Idempotency-Key",
+            description="The same launch with the same key is one run; or `idempotency_key`.",
+        ),
     ] = None,
 ) -> Status[Any]:
     """Queues a run. The workers start it when the target is free. Scope: launch."""

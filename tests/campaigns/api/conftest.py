@@ -6,7 +6,7 @@ import pytest
 from pytest_django import Settings
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def plain_files(settings: Settings) -> None:
     """Static files as they lie there: the manifest is only made by collectstatic."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

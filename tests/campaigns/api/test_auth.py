@@ -84,7 +84,6 @@ def test_the_use_of_a_token_is_noted_at_most_once_a_minute() -> None:
     assert token.last_used_at is not None and token.last_used_at >= first
 
 
-@pytest.mark.usefixtures("plain_files")
 def test_a_session_may_read_and_needs_csrf_to_write() -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(User.objects.create_user("ann"))

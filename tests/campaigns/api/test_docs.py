@@ -12,8 +12,6 @@ from campaigns.models import Scope
 from tests.campaigns.api.program import BASE, Program, make_mix
 from webapp.security import POLICY
 
-pytestmark = pytest.mark.usefixtures("plain_files")
-
 
 @pytest.mark.django_db
 def test_it_is_read_without_a_login_and_under_the_policy_of_every_page() -> None:

@@ -87,6 +87,19 @@ def test_every_call_says_how_to_log_in_and_how_it_fails(document: dict[str, Any]
                 assert response["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
 
 
+def test_it_names_the_parameters_as_they_are_sent(document: dict[str, Any]) -> None:
+    def names(method: str, path: str) -> set[str]:
+        parameters = document["paths"][BASE + path][method]["parameters"]
+        return {f"{one['in']} {one['name']}" for one in parameters} - {"path run_id", "path campaign_id"}
+
+    assert names("get", "/runs") == {
+        f"query {name}" for name in ("limit", "cursor", "target", "mix", "campaign", "state", "label")
+    }
+    assert names("get", "/runs/{run_id}/events") == {"query after", "query limit"}
+    assert names("get", "/runs/{run_id}/requests") == {"query format"}
+    assert names("post", "/campaigns/{campaign_id}/runs") == {"header Idempotency-Key"}
+
+
 def test_every_documented_body_fits_its_schema(document: dict[str, Any]) -> None:
     shown = 0
     for call in CALLS:

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.django_db
 SECRETS = ("sk-TEST-123", "tok-456", "s=789")
 
 
-@pytest.mark.usefixtures("plain_files")
 def test_no_answer_of_any_call_holds_a_secret() -> None:
     program = Program(Scope.ADMIN)
     body = {
