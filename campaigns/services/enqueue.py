@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
@@ -22,11 +23,17 @@ def queue_of(run: Run) -> str:
     return next(iter(run.plan["drivers"]), "") or run.target.queue or str(celery_app.conf.task_default_queue)
 
 
+def quick_connection() -> Connection:
+    """To the broker; one that is away is found out at once."""
+    options = {**celery_app.conf.broker_transport_options, **_QUICK}
+    connection: Connection = celery_app.connection_for_write(transport_options=options)
+    return connection
+
+
 def enqueue(run: Run) -> bool:
     """Send the run to its queue; False when no broker is reached."""
-    options = {**celery_app.conf.broker_transport_options, **_QUICK}
     try:
-        with celery_app.connection_for_write(transport_options=options) as connection:
+        with quick_connection() as connection:
             celery_app.send_task(
                 "workers.tasks.run_campaign", args=[run.pk], queue=queue_of(run), connection=connection, retry=False
             )

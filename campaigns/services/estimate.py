@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
+
+import msgspec
 
 from campaigns.models.plan import RunPlan
 from campaigns.services.inputs import CampaignInput
+from campaigns.services.sequence import known_stages
 
 # Refinement stops between neighbours, or within 5% (see the definition of the load line).
 NEIGHBOURS_SHARE = 0.05
-BASELINE_CONCURRENCY_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +37,19 @@ class Estimate:
 
 
 def estimate(plan: RunPlan | CampaignInput) -> Estimate:
-    opens_with_own_baseline = plan.stages[0] > BASELINE_CONCURRENCY_MAX
-    ladder = len(plan.stages) if opens_with_own_baseline else len(plan.stages) - 1
-    baseline_s = plan.stage_s if plan.baseline_s is None else plan.baseline_s
-    stages = (ladder + 2) * plan.repeats
-    measured_s = (ladder * plan.stage_s + 2 * baseline_s) * plan.repeats
-    low_s = measured_s + stages * plan.warmup_s
+    """`plan` has been checked."""
+    if plan.baseline_s is None:
+        plan = msgspec.structs.replace(plan, baseline_s=plan.stage_s)
+    # A checked input has every field of a plan that the order of stages depends on.
+    known = known_stages(cast(RunPlan, plan))
+    low_s = sum(stage.warmup_s + stage.measure_s for stage in known)
     refine = _refine_stages_max(plan) if plan.refine.enabled else 0
     refine_s = min(plan.refine.budget_s, refine * (plan.warmup_s + plan.stage_s + plan.drain_s))
     return Estimate(
-        stages=stages,
+        stages=len(known),
         refine_stages_max=refine,
         duration_s_low=low_s,
-        duration_s_high=low_s + stages * plan.drain_s + refine_s,
+        duration_s_high=low_s + len(known) * plan.drain_s + refine_s,
         concurrency_max=plan.stages[-1],
     )
 
@@ -62,11 +65,11 @@ def duration_words(seconds: float) -> str:
 def _refine_stages_max(plan: RunPlan | CampaignInput) -> int:
     """Bisections of the widest gap of the ladder, as many of them as begin within the budget."""
     edges = [plan.stages[0], *plan.stages]
-    widest = max(_bisections(low, high) for low, high in pairwise(edges))
+    widest = max(bisections(low, high) for low, high in pairwise(edges))
     return min(widest, math.ceil(plan.refine.budget_s / (plan.warmup_s + plan.stage_s)))
 
 
-def _bisections(low: int, high: int) -> int:
+def bisections(low: int, high: int) -> int:
     count = 0
     while high - low > max(1.0, NEIGHBOURS_SHARE * high):
         low = (low + high) // 2

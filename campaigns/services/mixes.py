@@ -13,8 +13,7 @@ from campaigns.services.checks import Problems
 from campaigns.services.errors import Conflict
 from campaigns.services.inputs import MixInput
 from campaigns.services.names import save_named
-
-SHARED_PREFIX_MAX = 1_000_000
+from workers.loadgen.plan import PlanError, parse_mix
 
 
 def _class(name: str, weight: float, input_tokens: Any, output_tokens: Any) -> dict[str, Any]:
@@ -83,7 +82,16 @@ def _write(mix: Mix, data: MixInput) -> Mix:
     problems = Problems()
     mix.name = problems.text("name", data.name)
     problems.json("classes", data.classes)
-    problems.number("shared_prefix_tokens", data.shared_prefix_tokens, 0, SHARED_PREFIX_MAX)
+    try:
+        parse_mix({"classes": data.classes, "shared_prefix_tokens": data.shared_prefix_tokens}, "")
+    except PlanError as error:
+        for problem in error.problems:
+            problems.add(problem.path, problem.message)
+    for place, one in enumerate(data.classes):
+        # A path would be read on the worker's host: whoever may edit a mix could have any file there sent away.
+        if "prompts" in one:
+            problems.add(f"classes[{place}].prompts", "is not available yet: give input_tokens and output_tokens")
+        problems.text(f"classes[{place}].name", str(one.get("name", "")), blank=True)
     problems.stop()
     mix.classes = data.classes
     mix.shared_prefix_tokens = data.shared_prefix_tokens

@@ -17,6 +17,7 @@ from campaigns.services.checks import Problems
 from campaigns.services.inputs import CampaignInput
 from campaigns.services.targets import headers_of
 from webapp.version import __version__
+from workers.loadgen.plan import OWN_PARAMETERS
 
 STAGES_MAX = 50
 CONCURRENCY_MAX = 10_000
@@ -24,20 +25,7 @@ DAY_S = 86_400
 SEED_MAX = 2**31 - 1
 CRITERIA_MAX = 20
 # What Brimline puts into every request itself: setting it twice would measure something other than the plan says.
-OWN_PARAMETERS = frozenset(
-    {
-        "model",
-        "messages",
-        "prompt",
-        "stream",
-        "stream_options",
-        "max_tokens",
-        "max_completion_tokens",
-        "n",
-        "best_of",
-        "echo",
-    }
-)
+SET_ELSEWHERE = OWN_PARAMETERS | {"stream_options", "max_completion_tokens"}
 
 
 @transaction.atomic
@@ -204,5 +192,5 @@ def _check_criteria(problems: Problems, criteria: Sequence[CriterionPlan]) -> No
 
 def _check_generation(problems: Problems, generation: dict[str, Any]) -> None:
     problems.json("generation", generation)
-    for key in sorted(OWN_PARAMETERS & generation.keys()):
+    for key in sorted(SET_ELSEWHERE & generation.keys()):
         problems.add("generation", f"must not hold {key}: Brimline sets it itself")

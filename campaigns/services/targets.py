@@ -20,6 +20,7 @@ from campaigns.services.checks import Problems, has_controls
 from campaigns.services.errors import Conflict, InvalidInput
 from campaigns.services.inputs import MetricsInput, TargetInput, decode
 from campaigns.services.names import save_named
+from workers.loadgen.endpoint import AddressError, api_root, without_query
 
 URL_MAX = 500
 MODEL_MAX = 300
@@ -31,7 +32,17 @@ SCRAPED_KINDS = ("engine", "dcgm", "node")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e]{0,8000}")
 OWN_HEADERS = frozenset(
-    {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "accept-encoding"}
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "transfer-encoding",
+        "x-request-id",
+    }
 )
 
 
@@ -127,8 +138,17 @@ def _write(target: Target, data: TargetInput) -> Target:
 
 def _address(problems: Problems, field: str, text: str) -> str:
     address = problems.text(field, text, URL_MAX)
-    _check_page(problems, field, address)
-    return address
+    try:
+        api_root(address)
+    except AddressError as error:
+        problems.add(field, f"cannot be used: {error}")
+        return address
+    if without_query(address) != address:
+        problems.add(
+            field, "must not hold a query (?…), which may carry a key; give keys as the API key or in a header"
+        )
+    scheme, _, rest = address.partition(":")
+    return f"{scheme.lower()}:{rest}"
 
 
 def _check_page(problems: Problems, field: str, url: str) -> None:
@@ -148,7 +168,7 @@ def _check_page(problems: Problems, field: str, url: str) -> None:
 
 def _origin(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.netloc.lower()
 
 
 def _ask_secrets_again(problems: Problems, target: Target, data: TargetInput) -> None:

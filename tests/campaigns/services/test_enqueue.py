@@ -58,7 +58,7 @@ def test_a_run_goes_to_the_queue_of_its_driver(
 ) -> None:
     run = make_run(on_queue(target_queue, drivers))
     assert enqueue(run)
-    message = json.loads(broker.lrange(queue, 0, -1)[0])  # type: ignore[index]
+    message = json.loads(broker.lrange(queue, 0, -1)[0])
     assert message["headers"]["task"] == "workers.tasks.run_campaign"
     assert message["headers"]["argsrepr"] == f"[{run.pk}]"
 

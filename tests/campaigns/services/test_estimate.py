@@ -15,21 +15,18 @@ def plan(**changes: Any) -> CampaignInput:
 
 
 def test_the_default_plan() -> None:
-    # Opening and closing baseline, and five more stages: 7 windows of 300 s behind 30 s of warm-up.
+    # The opening baseline, five stages, and a closing baseline half as long, each behind 30 s of warm-up.
     cost = estimate(plan())
     assert (cost.stages, cost.concurrency_max) == (7, 50)
-    assert cost.duration_s_low == 7 * 330
-    # Between 30 and 50: 40, 35 or 45, then neighbours within 5% take two more at most.
-    assert 3 <= cost.refine_stages_max <= 5
-    assert cost.duration_s_high == 7 * (330 + 120) + min(1800, cost.refine_stages_max * 450)
-    assert cost.text == f"7 stages and up to {cost.refine_stages_max} to refine, 38 min to 82 min; " + (
-        "up to 50 requests at once"
-    )
+    assert cost.duration_s_low == 6 * 330 + 180
+    # Between 30 and 50 four halvings lead to neighbours within 5%.
+    assert cost.refine_stages_max == 4
+    assert cost.duration_s_high == cost.duration_s_low + 7 * 120 + 4 * 450
+    assert cost.text == "7 stages and up to 4 to refine, 36 min to 80 min; up to 50 requests at once"
 
 
-def test_a_ladder_that_starts_high_gets_a_baseline_of_its_own() -> None:
+def test_every_plan_has_a_baseline_at_either_end() -> None:
     assert estimate(plan(stages=[8, 16])).stages == 4
-    assert estimate(plan(stages=[2, 16])).stages == 3
     assert estimate(plan(stages=[1])).stages == 2
 
 
@@ -39,14 +36,20 @@ def test_nothing_is_refined_when_it_is_off_or_there_is_no_gap() -> None:
     assert estimate(plan(refine={"budget_s": 0})).refine_stages_max == 0
 
 
-def test_repeats_multiply_the_stages_but_not_the_users() -> None:
+def test_the_budget_of_refinement_is_the_most_it_adds() -> None:
+    cost = estimate(plan(refine={"budget_s": 400}, drain_s=0))
+    assert cost.refine_stages_max == 2
+    assert cost.duration_s_high - cost.duration_s_low == 400
+
+
+def test_repeats_climb_the_ladder_again_with_the_same_users() -> None:
     once, thrice = estimate(plan()), estimate(plan(repeats=3))
-    assert (thrice.stages, thrice.concurrency_max) == (3 * once.stages, once.concurrency_max)
-    assert thrice.duration_s_low == 3 * once.duration_s_low
+    assert (thrice.stages, thrice.concurrency_max) == (once.stages + 2 * 6, once.concurrency_max)
+    assert thrice.duration_s_low == once.duration_s_low + 2 * 6 * 330
 
 
-def test_a_long_baseline_counts() -> None:
-    assert estimate(plan(baseline_s=600)).duration_s_low > estimate(plan()).duration_s_low
+def test_a_long_baseline_counts_at_either_end() -> None:
+    assert estimate(plan(baseline_s=600)).duration_s_low == estimate(plan()).duration_s_low + 300 + 150
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,9 @@ def test_the_first_preset_is_the_teams_usual_mix() -> None:
         ([one(input_tokens={"dist": "uniform", "min": 9, "max": 3})], "min"),
         ([one(inputs=3)], "inputs"),
         ([{"name": "a", "weight": 1}], "tokens"),
+        ([one(name="x" * 121)], "120"),
+        ([one(name="a\x00")], "control"),
+        ([{"name": "a", "weight": 1, "prompts": "/etc/passwd"}], "not available"),
     ],
 )
 def test_a_bad_class_is_refused_with_what_is_wrong(classes: list[dict[str, Any]], word: str) -> None:
