@@ -52,7 +52,7 @@ class Preflight(Schema):
     checks: list[Check]
     detected: dict[str, Any] = Field(
         description="What the target says of itself.",
-        examples=[{"engine": "vllm", "model": "m", "max_model_len": 8192}],
+        examples=[{"engine": "vLLM", "model": "m", "max_model_len": 8192}],
     )
     simulated: bool = Field(description="Whether the target is a simulated engine.")
 

@@ -10,24 +10,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from campaigns.models import (
-    ApiToken,
-    Campaign,
-    Mix,
-    RequestLog,
-    Run,
-    RunState,
-    Scope,
-    Stage,
-    StageKind,
-    StageState,
-    Target,
-)
-from campaigns.services.inputs import CampaignInput, LaunchInput, MixInput, TargetInput
-from campaigns.services.launch import launch_run
-from campaigns.services.mixes import create_mix
+from campaigns.models import ApiToken, Campaign, RequestLog, Run, RunState, Scope, Stage, StageKind, StageState
 from campaigns.services.plans import create_campaign
-from campaigns.services.targets import create_target
+from tests.campaigns.services import builders as services
+from tests.campaigns.services.builders import campaign_input, make_mix, make_target, make_user
 
 BASE = "/api/v1"
 
@@ -73,27 +59,14 @@ def error_of(response: Any, status: int) -> dict[str, Any]:
     return error
 
 
-def person(name: str = "ann") -> User:
-    return User.objects.get_or_create(username=name)[0]
-
-
-def make_target(name: str = "target", **more: Any) -> Target:
-    given = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
-    return create_target(person(), TargetInput(name=name, **given))
-
-
-def make_mix(name: str = "mix") -> Mix:
-    short = {"name": "short", "weight": 1, "input_tokens": 50, "output_tokens": 200}
-    return create_mix(person(), MixInput(name=name, classes=[short]))
-
-
-def make_campaign(name: str = "campaign") -> Campaign:
-    target, mix = make_target(f"target of {name}"), make_mix(f"mix of {name}")
-    return create_campaign(person(), CampaignInput(name=name, target=target.pk, mix=mix.pk))
+def make_campaign(name: str = "c") -> Campaign:
+    """A campaign with a target and a mix of its own."""
+    target, mix = make_target(name=f"target of {name}"), make_mix(name=f"mix of {name}")
+    return create_campaign(make_user(), campaign_input(target, mix, name=name))
 
 
 def make_run(campaign: Campaign | None = None, label: str = "") -> Run:
-    return launch_run(campaign or make_campaign(), person(), LaunchInput(label=label))
+    return services.make_run(campaign or make_campaign(), label=label)
 
 
 def start(run: Run) -> None:

@@ -9,7 +9,8 @@ import pytest
 from campaigns.api import examples
 from campaigns.models import Run, Scope
 from campaigns.services.mixes import archive_mix
-from tests.campaigns.api.program import Program, error_of, make_campaign, make_mix, make_target
+from tests.campaigns.api.program import Program, error_of, make_campaign
+from tests.campaigns.services.builders import make_mix, make_target
 
 pytestmark = pytest.mark.django_db
 

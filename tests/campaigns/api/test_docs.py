@@ -9,7 +9,8 @@ from playwright.sync_api import Page, Request, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from campaigns.models import Scope
-from tests.campaigns.api.program import BASE, Program, make_mix
+from tests.campaigns.api.program import BASE, Program
+from tests.campaigns.services.builders import make_mix
 from webapp.security import POLICY
 
 
@@ -26,7 +27,7 @@ def test_it_is_read_without_a_login_and_under_the_policy_of_every_page() -> None
 def test_a_person_reads_it_and_tries_a_call(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     # Playwright's loop makes Django take this thread for an asynchronous one.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    make_mix("mix of the docs")
+    make_mix(name="mix of the docs")
     token = Program(Scope.READ).headers["Authorization"].removeprefix("Bearer ")
     complaints: list[str] = []
     foreign: list[str] = []

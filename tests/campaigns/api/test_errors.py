@@ -9,7 +9,8 @@ from pytest_django import Settings
 
 from campaigns.models import Scope
 from tests.campaigns.api.calls import WRONG, Call
-from tests.campaigns.api.program import BASE, Program, error_of, make_target
+from tests.campaigns.api.program import BASE, Program, error_of
+from tests.campaigns.services.builders import make_target
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,8 @@ import pytest
 
 from campaigns.models import Scope
 from campaigns.services.mixes import archive_mix
-from tests.campaigns.api.program import Program, error_of, make_mix
+from tests.campaigns.api.program import Program, error_of
+from tests.campaigns.services.builders import make_mix
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +27,7 @@ def walk(program: Program, path: str, limit: int) -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 200])
 def test_pages_together_are_the_whole_list_newest_first(limit: int) -> None:
-    made = [make_mix(f"mix {place}").pk for place in range(4)]
+    made = [make_mix(name=f"mix {place}").pk for place in range(4)]
     pages = walk(Program(Scope.READ), "/mixes", limit)
     assert [mix["id"] for items in pages for mix in items] == made[::-1]
     assert all(len(items) == limit for items in pages[:-1])
@@ -38,11 +39,11 @@ def test_an_empty_list_has_no_next_page() -> None:
 
 
 def test_paging_is_stable_while_rows_come_and_go() -> None:
-    mixes = [make_mix(f"mix {place}") for place in range(4)]
+    mixes = [make_mix(name=f"mix {place}") for place in range(4)]
     program = Program(Scope.READ)
     first = program.get("/mixes?limit=2").json()
     assert [mix["id"] for mix in first["items"]] == [mixes[3].pk, mixes[2].pk]
-    make_mix("new")
+    make_mix(name="new")
     archive_mix(mixes[2])
     second = program.get(f"/mixes?limit=2&cursor={first['next']}").json()
     assert [mix["id"] for mix in second["items"]] == [mixes[1].pk, mixes[0].pk]

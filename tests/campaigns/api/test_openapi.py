@@ -15,7 +15,8 @@ from campaigns.services.plans import describe_campaign
 from campaigns.services.runs import describe_run
 from campaigns.services.targets import describe_target
 from tests.campaigns.api.calls import CALLS, Call
-from tests.campaigns.api.program import BASE, Program, end, make_campaign, make_mix, make_run, make_stage, make_target
+from tests.campaigns.api.program import BASE, Program, end, make_campaign, make_run, make_stage
+from tests.campaigns.services.builders import make_mix, make_target
 
 pytestmark = pytest.mark.django_db
 

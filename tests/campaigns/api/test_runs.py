@@ -9,7 +9,8 @@ import pytest
 from campaigns.models import Run, RunEvent, RunResult, RunState, Scope
 from campaigns.services.inputs import CampaignInput
 from campaigns.services.plans import update_campaign
-from tests.campaigns.api.program import Program, end, error_of, make_campaign, make_mix, make_run, person, start
+from tests.campaigns.api.program import Program, end, error_of, make_campaign, make_run, start
+from tests.campaigns.services.builders import make_mix, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +26,7 @@ def test_a_run_says_its_state_and_where_it_belongs() -> None:
     run = make_run(campaign, label="night")
     body = Program(Scope.READ).get(f"/runs/{run.pk}").json()
     assert (body["id"], body["campaign"], body["state"]) == (run.pk, campaign.pk, "queued")
-    assert (body["label"], body["end_reason"], body["created_by"]) == ("night", "", person().username)
+    assert (body["label"], body["end_reason"], body["created_by"]) == ("night", "", make_user().username)
     assert body["created_at"] and body["started_at"] is body["ended_at"] is None
     end(run)
     body = Program(Scope.READ).get(f"/runs/{run.pk}").json()
@@ -60,7 +61,7 @@ def test_runs_are_found_by_each_filter_and_by_all_of_them() -> None:
 def test_the_mix_of_a_run_is_the_one_it_sent() -> None:
     campaign = make_campaign()
     run, sent = make_run(campaign), campaign.mix_id
-    new = make_mix("new")
+    new = make_mix(name="new")
     update_campaign(campaign, CampaignInput(name="campaign", target=campaign.target_id, mix=new.pk))
     assert ids(Program(Scope.READ), f"mix={sent}") == [run.pk]
     assert ids(Program(Scope.READ), f"mix={new.pk}") == []

@@ -6,7 +6,8 @@ import pytest
 
 from campaigns.models import Scope
 from tests.campaigns.api.calls import CALLS
-from tests.campaigns.api.program import BASE, Program, error_of, make_mix
+from tests.campaigns.api.program import BASE, Program, error_of
+from tests.campaigns.services.builders import make_mix
 
 pytestmark = pytest.mark.django_db
 

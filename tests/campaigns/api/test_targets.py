@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from campaigns.api import examples
 from campaigns.models import Scope, Target
 from campaigns.services.targets import headers_of
-from tests.campaigns.api.program import Program, end, error_of, make_campaign, make_run, make_target
+from tests.campaigns.api.program import Program, end, error_of, make_campaign, make_run
+from tests.campaigns.services.builders import make_target
+from tests.campaigns.services.llm_server import good, serving, unused_port
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def test_all_problems_are_named_at_once() -> None:
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    make_target("one")
+    make_target(name="one")
     body = {"name": "one", "base_url": "http://127.0.0.1:9", "model": "m"}
     assert list(error_of(Program(Scope.LAUNCH).post("/targets", body), 422)["fields"]) == ["name"]
 
@@ -46,7 +46,7 @@ def test_a_change_keeps_what_is_not_given_and_the_secrets() -> None:
     response = Program(Scope.LAUNCH).patch(f"/targets/{target.pk}", examples.TARGET_CHANGES)
     assert response.status_code == 200, response.content
     changed = response.json()
-    assert (changed["tags"], changed["gpu_count"], changed["name"]) == (["production"], 2, "target")
+    assert (changed["tags"], changed["gpu_count"], changed["name"]) == (["production"], 2, "t")
     assert changed["has_api_key"] is True and changed["header_names"] == ["X-Team"]
     target.refresh_from_db()
     assert target.api_key.reveal() == "sk-1" and headers_of(target) == {"X-Team": "a"}
@@ -86,13 +86,10 @@ def test_a_target_with_a_run_ahead_cannot_be_archived() -> None:
     assert program.delete(f"/targets/{campaign.target_id}").status_code == 204
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_preflight_of_a_closed_port_is_an_answer_that_says_so() -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        target = make_target(base_url=f"http://127.0.0.1:{closed.getsockname()[1]}/v1", api_key="sk-TEST-123")
-        program = Program(Scope.LAUNCH)
-        response = program.post(f"/targets/{target.pk}/preflight")
+    target = make_target(base_url=f"http://127.0.0.1:{unused_port()}/v1", api_key="sk-TEST-123")
+    program = Program(Scope.LAUNCH)
+    response = program.post(f"/targets/{target.pk}/preflight")
     assert response.status_code == 200, response.content
     report = response.json()
     assert set(report) == {"ok", "checks", "detected", "simulated"}
@@ -102,3 +99,12 @@ def test_a_preflight_of_a_closed_port_is_an_answer_that_says_so() -> None:
     assert b"sk-TEST-123" not in response.content
     assert program.get(f"/targets/{target.pk}").json()["preflight"]["ok"] is False
     error_of(program.post("/targets/999999/preflight"), 404)
+
+
+def test_a_preflight_of_a_good_server_says_what_it_is() -> None:
+    with serving(good()) as server:
+        target = make_target(base_url=server.url)
+        response = Program(Scope.LAUNCH).post(f"/targets/{target.pk}/preflight")
+    report = response.json()
+    assert report["ok"] is True, report
+    assert (report["detected"]["engine"], report["detected"]["max_model_len"]) == ("vLLM", 4096)
