@@ -1,0 +1,136 @@
+"""The order of a run's stages, as pure functions of its plan and of the stages that are whole: so a run that was
+interrupted goes on where it stopped, and a page can say what is still to come. It starts nothing and reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from campaigns.analysis import refine
+from campaigns.analysis.criteria import FAILURE_METRIC
+from campaigns.analysis.load_line import Assessment, Level, MeasuredStage
+from campaigns.analysis.summary import RunAnalysis
+from campaigns.models import StageKind
+from campaigns.models.plan import RunPlan
+
+BASELINE_CONCURRENCY = 1
+# The closing baseline only has to show a change of more than 10%, which takes fewer requests.
+CLOSING_SHARE = 0.5
+# A level this many times as far beyond its limit as allowed tells nothing about the load line any more.
+FAR_BEYOND = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    kind: StageKind
+    concurrency: int
+    warmup_s: float
+    measure_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WholeStage:
+    """A stage that is done; `took_s` from its start to its end."""
+
+    kind: StageKind
+    concurrency: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """No stage above `concurrency` is worth its time, because of `reason`."""
+
+    concurrency: int
+    reason: str
+
+
+def next_stage(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> PlannedStage | None:
+    """What to measure after the stages `whole`; None: nothing more. `analysis` is of the same stages in the same order,
+    None when there are none."""
+    ceiling = find_ceiling(plan, analysis)
+    for planned in _missing(plan, whole):
+        if ceiling is None or planned.concurrency <= ceiling.concurrency:
+            return planned
+    return _refinement(plan, whole, analysis) or _closing(plan, whole)
+
+
+def known_stages(plan: RunPlan) -> list[PlannedStage]:
+    """The stages that run whatever the results are, in order: baseline, ladder, closing baseline."""
+    return [*_ladder(plan), _closing_stage(plan)]
+
+
+def find_ceiling(plan: RunPlan, analysis: RunAnalysis | None) -> Ceiling | None:
+    """Where the ladder ends early: at a level where requests fail as the abort rule says, or at the second of two
+    levels in a row that are far beyond every limit."""
+    if analysis is None:
+        return None
+    for stage in analysis.stages:
+        share = stage.stage.table.failure_pct
+        climbs = stage.stage.kind in (StageKind.LADDER, StageKind.REFINE)
+        if climbs and share is not None and share > plan.abort.error_pct:
+            return Ceiling(stage.stage.concurrency, f"{share:.0f}% of the requests failed")
+    for before, level in pairwise(analysis.line.levels):
+        if _far_beyond(before) and _far_beyond(level):
+            reason = (
+                f"{before.concurrency} and {level.concurrency} are more than {FAR_BEYOND:.0f} times beyond every limit"
+            )
+            return Ceiling(level.concurrency, reason)
+    return None
+
+
+def _ladder(plan: RunPlan) -> Iterator[PlannedStage]:
+    yield PlannedStage(StageKind.BASELINE, BASELINE_CONCURRENCY, plan.warmup_s, plan.baseline_s)
+    for repeat in range(plan.repeats):
+        for concurrency in plan.stages:
+            # The opening baseline is the ladder's stage at 1 as well.
+            if repeat > 0 or concurrency != BASELINE_CONCURRENCY:
+                yield PlannedStage(StageKind.LADDER, concurrency, plan.warmup_s, plan.stage_s)
+
+
+def _missing(plan: RunPlan, whole: Sequence[WholeStage]) -> Iterator[PlannedStage]:
+    done = Counter((stage.kind, stage.concurrency) for stage in whole)
+    for planned in _ladder(plan):
+        place = (planned.kind, planned.concurrency)
+        if done[place] > 0:
+            done[place] -= 1
+        else:
+            yield planned
+
+
+def _refinement(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> PlannedStage | None:
+    if not plan.refine.enabled or analysis is None or any(stage.kind == StageKind.CLOSING for stage in whole):
+        return None
+    spent_s = sum(stage.took_s for stage in whole if stage.kind == StageKind.REFINE)
+    measured = [
+        MeasuredStage(one.stage.concurrency, one.stage.kind, one.stage.table, one.checks) for one in analysis.stages
+    ]
+    step = refine.next_stage(
+        analysis.line, measured, plan.refine.budget_s - spent_s, plan.stage_s, overhead_s=plan.warmup_s
+    )
+    if step.concurrency is None:
+        return None
+    return PlannedStage(StageKind.REFINE, step.concurrency, plan.warmup_s, step.measure_s)
+
+
+def _closing(plan: RunPlan, whole: Sequence[WholeStage]) -> PlannedStage | None:
+    return None if any(stage.kind == StageKind.CLOSING for stage in whole) else _closing_stage(plan)
+
+
+def _closing_stage(plan: RunPlan) -> PlannedStage:
+    return PlannedStage(StageKind.CLOSING, BASELINE_CONCURRENCY, plan.warmup_s, plan.baseline_s * CLOSING_SHARE)
+
+
+def _far_beyond(level: Level) -> bool:
+    judged = [one for one in level.assessments if one.criterion.metric != FAILURE_METRIC]
+    return bool(judged) and all(_exceeds(one) for one in judged)
+
+
+def _exceeds(one: Assessment) -> bool:
+    criterion = one.criterion
+    if criterion.max_degradation_pct is not None:
+        return one.degradation is not None and one.degradation.pct > FAR_BEYOND * criterion.max_degradation_pct
+    return one.value is not None and criterion.max_value is not None and one.value > FAR_BEYOND * criterion.max_value
