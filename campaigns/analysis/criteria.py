@@ -27,8 +27,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """`stat` ("mean" or "p50", "p99", "p99.9" …) of `metric` gets at most `max_degradation_pct` worse than the baseline,
-    or is at most `max_value` (ms; for `failure_pct`: below this many percent, `stat` is ignored). Exactly one of the two.
+    """`stat` ("mean" or "p50", "p99", "p99.9" …) of `metric` gets at most `max_degradation_pct` worse than the
+    baseline, or is at most `max_value` (ms; for `failure_pct`: stays below this many percent, `stat` is ignored).
+    Exactly one of the two limits is given.
 
     Raises ValueError for a metric, statistic or limit that cannot be judged.
     """

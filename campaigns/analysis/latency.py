@@ -75,7 +75,7 @@ def known_sorted(values: ArrayLike) -> Floats:
 
 
 def quantiles(ascending: Floats, shares: Floats) -> Floats:
-    """Quantiles at `shares` (0 to 1) of sorted values that may end in +inf (numpy's own gives NaN between two of them)."""
+    """Quantiles at `shares` (0 to 1) of sorted values that may end in +inf (between two of which numpy says NaN)."""
     return interpolate(ascending, shares * (ascending.size - 1))
 
 

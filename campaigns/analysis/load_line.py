@@ -6,13 +6,24 @@ Knows the measured stages and the criteria; knows nothing of how they were run o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from campaigns.analysis.criteria import DEFAULT_CRITERIA, FAILURE_CRITERION, Criterion, Interval
+import numpy as np
+
+from campaigns.analysis.assessment import Assessment, Within, assess, joint
+from campaigns.analysis.criteria import (
+    DEFAULT_CRITERIA,
+    FAILURE_CRITERION,
+    FAILURE_METRIC,
+    Criterion,
+    Interval,
+)
 from campaigns.analysis.degradation import RESAMPLES, Degradation, degradation
-from campaigns.analysis.requests import RequestTable
-from campaigns.analysis.validity import Check, StageKind
+from campaigns.analysis.max_concurrency import Level, LimitedBy, MaxConcurrency, max_concurrency, no_answer
+from campaigns.analysis.notes import doubts_of, notes_of
+from campaigns.analysis.requests import RequestTable, concatenate
+from campaigns.analysis.validity import Check, StageKind, invalid_checks, is_valid
 
 __all__ = [
     "DEFAULT_CRITERIA",
@@ -27,74 +38,26 @@ __all__ = [
     "LoadLine",
     "MaxConcurrency",
     "MeasuredStage",
+    "Verdict",
+    "Within",
+    "all_criteria",
     "degradation",
     "find_load_line",
 ]
 
-Within = Literal["within", "beyond", "unsure"]
 Verdict = Literal["ok", "drifted", "baseline_unstable", "no_valid_stage"]
 
+DRIFT_MAX_PCT = 10.0
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class MeasuredStage:
-    """One measurement: its requests and what `check_stage` said of them."""
+    """One measurement: its requests and what `check_stage` said of them. Equal only to itself."""
 
     concurrency: int
     kind: StageKind
     table: RequestTable
     checks: tuple[Check, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """One criterion at one level. `value` is the statistic over all classes (ms, or percent of failures), None without
-    data; `degradation` is None for an absolute limit. `within` is None when there is nothing to judge."""
-
-    criterion: Criterion
-    within: Within | None
-    value: float | None
-    interval: Interval | None
-    degradation: Degradation | None
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One concurrency with all its valid measurements pooled. `valid` is False for one that takes part only as evidence
-    of "beyond" (see `Check.understates`) or not at all (`within` is None)."""
-
-    concurrency: int
-    valid: bool
-    within: Within | None
-    # What the load line does with it: an unsure level that was measured often enough is decided by its estimate.
-    passes: bool | None
-    measurements: int
-    assessments: tuple[Assessment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LimitedBy:
-    """The binding criterion; `class_name` when one class breaks the limit while another keeps it."""
-
-    metric: str
-    stat: str
-    class_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MaxConcurrency:
-    """`value` users, between `low` and `high` (95%; `high` is None when nothing failed). `relation` "=": passed and
-    failed are known; ">=": nothing tested failed; "<": the first stage fails; None: no answer. `estimate` is where the
-    monotone curve crosses the limit, for drawing. `text` says it all in one line."""
-
-    value: int | None
-    low: int | None
-    high: int | None
-    relation: Literal["=", ">=", "<"] | None
-    passed: int | None
-    failed: int | None
-    limited_by: LimitedBy | None
-    text: str
-    estimate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +94,181 @@ def find_load_line(
     """Judge every level and state the load line. Works on a run in progress too (no closing baseline yet).
 
     `baseline_is_rung`: the baseline's concurrency belongs to the ladder, where it passes by definition, so that the
-    answer can be "1". Without it a ladder whose first stage fails gives "< first stage".
+    answer can be "1". Without it a ladder whose first stage fails gives "< first stage". Raises ValueError for weights
+    of which none is above 0.
     """
-    raise NotImplementedError
+    if not any(weight > 0 for weight in weights.values()):
+        raise ValueError("the mix has no class with a weight above 0")
+    steady = steady_baselines(stages)
+    if not steady:
+        reasons = [reason for stage in stages if stage.kind == "baseline" for reason in _reasons(stage)]
+        return _unanswered("baseline_unstable", "none: baseline unstable", reasons or ["there is no opening baseline"])
+    judge = _Judge(stages, steady, all_criteria(criteria), weights, seed, baseline_is_rung, resamples)
+    failures = judge.baseline_failures()
+    if failures is not None:
+        return _unanswered("baseline_unstable", "none: baseline unstable", [failures])
+    levels = judge.levels()
+    drift, drift_doubts = judge.drift()
+    if drift is not None and abs(drift.pct) > DRIFT_MAX_PCT:
+        reason = f"the closing baseline differs from the opening one by {drift.pct:+.0f}%"
+        return _unanswered("drifted", f"none: drifted by {abs(drift.pct):.0f}%", [reason], levels, drift)
+    absent = _absent(levels, stages)
+    if all(level.within is None for level in levels if level.concurrency != judge.baseline_concurrency):
+        return _unanswered("no_valid_stage", "none: no valid stage", absent, levels, drift)
+    answer = max_concurrency(levels, judge.criteria)
+    doubts = doubts_of(levels, answer, judge.baseline_concurrency) + drift_doubts
+    return LoadLine(
+        verdict="ok",
+        max_concurrency=answer,
+        per_criterion=tuple((one, max_concurrency(levels, [one])) for one in judge.criteria),
+        levels=levels,
+        drift=drift,
+        confidence="low" if doubts else "normal",
+        doubts=doubts,
+        notes=notes_of(levels, answer) + absent,
+    )
+
+
+def all_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
+    """`criteria`, and the default one on failures unless they have their own."""
+    if any(one.metric == FAILURE_METRIC for one in criteria):
+        return tuple(criteria)
+    return (*criteria, FAILURE_CRITERION)
+
+
+def steady_baselines(stages: Sequence[MeasuredStage]) -> list[MeasuredStage]:
+    """The opening baselines that count."""
+    return [stage for stage in stages if stage.kind == "baseline" and is_valid(stage.checks)]
+
+
+def measurements_of(stages: Sequence[MeasuredStage], concurrency: int) -> list[MeasuredStage]:
+    """The valid measurements of one level of the ladder; without any, those whose faults can only flatter the server:
+    they may still prove "beyond"."""
+    here = [stage for stage in stages if stage.concurrency == concurrency and stage.kind in ("ladder", "refine")]
+    valid = [stage for stage in here if is_valid(stage.checks)]
+    return valid or [stage for stage in here if all(check.understates for check in invalid_checks(stage.checks))]
+
+
+def pool(stages: Sequence[MeasuredStage]) -> RequestTable:
+    """The requests of several measurements of one load."""
+    return concatenate([stage.table for stage in stages])
+
+
+class _Judge:
+    """The run's baseline, criteria and seed, applied to one level after the other."""
+
+    def __init__(
+        self,
+        stages: Sequence[MeasuredStage],
+        steady: Sequence[MeasuredStage],
+        criteria: tuple[Criterion, ...],
+        weights: Mapping[str, float],
+        seed: int,
+        baseline_is_rung: bool,
+        resamples: int,
+    ) -> None:
+        self.stages = stages
+        self.steady = steady
+        self.criteria = criteria
+        self.weights = weights
+        self.seed = seed
+        self.baseline_is_rung = baseline_is_rung
+        self.resamples = resamples
+        self.baseline_concurrency = steady[0].concurrency
+        self.baseline = pool(steady)
+
+    def baseline_failures(self) -> str | None:
+        """Why the baseline's failed requests make it useless; None when they do not."""
+        for one in self.criteria:
+            if one.metric == FAILURE_METRIC:
+                found = self._assess(self.baseline, one)
+                if found.within == "beyond":
+                    return f"{found.value:.1f}% of the baseline's requests failed"
+        return None
+
+    def levels(self) -> tuple[Level, ...]:
+        concurrencies = {stage.concurrency for stage in self.stages if stage.kind != "closing"}
+        return tuple(self._level(concurrency) for concurrency in sorted(concurrencies))
+
+    def drift(self) -> tuple[Drift | None, tuple[str, ...]]:
+        """Closing against opening baseline, and why it could not be told."""
+        closing = [stage for stage in self.stages if stage.kind == "closing"]
+        if not closing:
+            return None, ("drift was not checked: there is no closing baseline",)
+        valid = [stage for stage in closing if is_valid(stage.checks)]
+        if not valid:
+            reasons = "; ".join(reason for stage in closing for reason in _reasons(stage))
+            return None, (f"drift was not checked: the closing baseline is invalid ({reasons})",)
+        table = pool(valid)
+        per_metric = {}
+        for one in DEFAULT_CRITERIA:
+            found = degradation(table, self.baseline, one, self.weights, self.seed, self.resamples)
+            if found is not None:
+                per_metric[one.metric] = found.pct
+        if not per_metric:
+            return None, ("drift was not checked: the baselines have no latency in common",)
+        return Drift(max(per_metric.values(), key=abs), per_metric), ()
+
+    def _level(self, concurrency: int) -> Level:
+        used = measurements_of(self.stages, concurrency)
+        on_ladder = any(s.concurrency == concurrency and s.kind in ("ladder", "refine") for s in self.stages)
+        is_baseline = concurrency == self.baseline_concurrency and not used
+        used = list(self.steady) if is_baseline else used
+        assessments: tuple[Assessment, ...] = ()
+        answered = 0
+        if used:
+            table = pool(used)
+            answered = table.cohort().counts["ok"]
+            assessments = tuple(self._assess(table, one, concurrency) for one in self.criteria)
+        if is_baseline:
+            assessments = tuple(_by_definition(one, self.resamples) for one in assessments)
+        within = joint(assessments)
+        valid = any(is_valid(stage.checks) for stage in used)
+        return Level(
+            concurrency=concurrency,
+            valid=valid,
+            within=within if valid or within == "beyond" else None,
+            measurements=len(used),
+            assessments=assessments,
+            answered=answered,
+            is_rung=on_ladder or self.baseline_is_rung,
+        )
+
+    def _assess(self, table: RequestTable, criterion: Criterion, salt: int = 0) -> Assessment:
+        return assess(table, self.baseline, criterion, self.weights, self.seed, salt, self.resamples)
+
+
+def _by_definition(assessment: Assessment, resamples: int) -> Assessment:
+    """The baseline against itself: no degradation, without noise."""
+    limit, found = assessment.criterion.max_degradation_pct, assessment.degradation
+    if limit is None or found is None:
+        return assessment
+    excess = -float(np.log1p(limit / 100))
+    return replace(
+        assessment,
+        within="within",
+        degradation=Degradation(0.0, 0.0, 0.0, dict.fromkeys(found.per_class, 0.0), found.left_out),
+        excess=excess,
+        excesses=np.full(resamples, excess),
+    )
+
+
+def _reasons(stage: MeasuredStage) -> list[str]:
+    return [check.reason for check in invalid_checks(stage.checks)]
+
+
+def _absent(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[str, ...]:
+    """Why levels take no part."""
+    notes = []
+    for level in levels:
+        if level.within is None:
+            reasons = [r for stage in stages if stage.concurrency == level.concurrency for r in _reasons(stage)]
+            notes.append(f"{level.concurrency} takes no part: {'; '.join(dict.fromkeys(reasons)) or 'no latency'}")
+    return tuple(notes)
+
+
+def _unanswered(
+    verdict: Verdict, text: str, reasons: Sequence[str], levels: tuple[Level, ...] = (), drift: Drift | None = None
+) -> LoadLine:
+    answer = no_answer(f"{text}: {'; '.join(reasons)}" if reasons else text)
+    return LoadLine(verdict, answer, (), levels, drift, confidence="normal", notes=tuple(reasons))

@@ -1,6 +1,6 @@
 """The requests of one stage as columns, and the latencies that follow from their time stamps.
 
-Knows the request log's names and the definitions of TTFT, TPOT, ITL and E2E; knows nothing of files, stages or verdicts.
+Knows the request log's names and the definitions of TTFT, TPOT, ITL and E2E; knows no files, stages or verdicts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMES = ("t_due_ns", "t_sent_ns", "t_first_ns", "t_last_ns", "t_end_ns")
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RequestTable:
     """One row a request, n rows. Times are nanoseconds from the stage's start and tokens are counts, both float64 with
     NaN for "missing" (exact below 2**53 ns, 104 days). `class_index` points into `class_names`, `outcome` into
@@ -58,8 +58,8 @@ class RequestTable:
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], *, open_loop: bool = False) -> RequestTable:
         """Build a table from the request log's columns (`class`, `outcome`, `measured`, `t_*_ns`, …), each an array or
-        a list. Missing values may be None, NaN or, for times, negative. `outcome` holds names or indexes into `OUTCOMES`.
-        Absent columns: everything is measured, one class named "default", times and tokens missing.
+        a list. Missing values may be None, NaN or, for times, negative. `outcome` holds names or indexes into
+        `OUTCOMES`. Absent columns: everything is measured, one class named "default", times and tokens missing.
 
         Raises ValueError for an unknown outcome, unequal lengths or no `outcome` column.
         """
@@ -94,11 +94,11 @@ class RequestTable:
 
     @cached_property
     def ok(self) -> Bools:
-        return self.outcome == OK
+        return np.equal(self.outcome, OK)
 
     @property
     def _timed_out(self) -> Bools:
-        return self.outcome == TIMEOUT
+        return np.equal(self.outcome, TIMEOUT)
 
     @cached_property
     def start_ns(self) -> Floats:
