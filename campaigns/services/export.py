@@ -40,41 +40,39 @@ def export_requests(run: Run, format: str) -> Export:
     if not keys:
         raise Conflict(f"Run {run.pk} has no requests to export: no stage is whole yet")
     # Two workers of different versions may have written the log: the file has the columns of both.
-    schema = pa.unify_schemas([_table(logs, key).schema for key in keys], promote_options="permissive")
-    tables = (_fitted(_table(logs, key), schema) for key in keys)
+    schema = pa.unify_schemas([_schema(logs, key) for key in keys], promote_options="permissive")
+    tables = (_table(logs, key, schema) for key in keys)
     write, content_type = _FORMATS[format]
     return Export(write(tables, schema), content_type, f"brimline-run-{run.pk}-requests.{format}")
 
 
-def _table(logs: models.QuerySet[RequestLog], key: int) -> pa.Table:
+_STAGE = pa.schema([("stage", pa.int32()), ("kind", pa.string()), ("concurrency", pa.int32())])
+
+
+def _schema(logs: models.QuerySet[RequestLog], key: int) -> pa.Schema:
+    """The columns of the stage and those of the log, without dictionary encoding: an Arrow file allows one dictionary a
+    column, and each stage has its own."""
+    with pa.ipc.open_file(logs.get(pk=key).arrow) as reader:
+        return pa.schema([*_STAGE, *(_plain(field) for field in reader.schema)])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def _table(logs: models.QuerySet[RequestLog], key: int, schema: pa.Schema) -> pa.Table:
+    """One stage's rows in the columns of `schema`; what its log does not have is null."""
     log = logs.select_related("stage").get(pk=key)
-    with pa.ipc.open_file(pa.py_buffer(bytes(log.arrow))) as reader:
-        table = _plain(reader.read_all())
-    stage = log.stage
-    for place, (name, value, kind) in enumerate(
-        (
-            ("stage", stage.index, pa.int32()),
-            ("kind", stage.kind, pa.string()),
-            ("concurrency", stage.concurrency, pa.int32()),
-        )
-    ):
-        table = table.add_column(place, pa.field(name, kind), pa.repeat(pa.scalar(value, kind), table.num_rows))
-    return table
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Without dictionary encoding: an Arrow file allows one dictionary a column, and each stage has its own."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
-    return table
-
-
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    for field in schema:
-        if field.name not in table.column_names:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names).cast(schema)
+    with pa.ipc.open_file(log.arrow) as reader:
+        table = reader.read_all()
+    known = {"stage": log.stage.index, "kind": log.stage.kind, "concurrency": log.stage.concurrency}
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.repeat(pa.scalar(known.get(field.name), field.type), table.num_rows)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 class _Outlet(io.RawIOBase):

@@ -78,7 +78,7 @@ class PreflightReport:
 
 
 async def preflight(address: TargetAddress, should_stop: Callable[[], bool] | None = None) -> PreflightReport:
-    """Takes at most the sum of `LIMITS`. `should_stop` is asked several times a second on the event loop, so it must be
+    """Every request keeps to `LIMITS`. `should_stop` is asked several times a second on the event loop, so it must be
     quick and leave the database alone. Raises PreflightStopped within a second after it first said True."""
     work = asyncio.create_task(_look(address))
     try:
@@ -224,6 +224,8 @@ def _judge_stream(findings: _Findings, seen: StreamSeen) -> None:
 
 def _judge_length(findings: _Findings, seen: StreamSeen) -> None:
     detail = f"asked for {ASKED_TOKENS} tokens and got {seen.output_tokens}"
+    if seen.token_source == "events":
+        detail += " events"
     if seen.finish_reason:
         detail += f" (finish reason {seen.finish_reason})"
     if "ignore_eos" in seen.unsupported_fields:
@@ -236,7 +238,8 @@ def _judge_length(findings: _Findings, seen: StreamSeen) -> None:
     else:
         findings.add(
             "length",
-            seen.output_tokens == ASKED_TOKENS,
+            # Events may hold several tokens each: there the finish reason tells.
+            seen.output_tokens == ASKED_TOKENS or (seen.token_source == "events" and seen.finish_reason == "length"),
             detail,
             "The server does not honour a fixed length (max_tokens with ignore_eos), so stages may differ in length; "
             "each says how long its answers were.",

@@ -40,6 +40,9 @@ class NoAnswer(Exception):
         self.hint = hint
 
 
+_SLOW = "See whether the server is still loading its model, or is overloaded."
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     url: str
@@ -74,9 +77,9 @@ def open_client(verify_tls: bool) -> httpx.AsyncClient:
 async def get(client: httpx.AsyncClient, url: str, limit_s: float, headers: dict[str, str] | None = None) -> Reply:
     """Raises NoAnswer."""
     async with (
-        answering(url, limit_s),
+        answering(url, limit_s, limit_s),
         asyncio.timeout(limit_s),
-        client.stream("GET", url, headers=headers, timeout=timeouts(limit_s)) as response,
+        client.stream("GET", url, headers=headers, timeout=timeouts()) as response,
     ):
         return await read(response)
 
@@ -93,13 +96,14 @@ async def read(response: httpx.Response) -> Reply:
     return Reply(str(response.request.url), response.status_code, response.headers, b"".join(parts))
 
 
-def timeouts(read_s: float) -> httpx.Timeout:
+def timeouts(read_s: float | None = None) -> httpx.Timeout:
+    """`read_s`: the longest silence (None: any), beside the limit on the whole."""
     return httpx.Timeout(read_s, connect=LIMITS.connect_s)
 
 
 @asynccontextmanager
-async def answering(url: str, limit_s: float) -> AsyncIterator[None]:
-    """Turns what can go wrong inside into NoAnswer."""
+async def answering(url: str, silence_s: float, total_s: float) -> AsyncIterator[None]:
+    """Turns what can go wrong inside into NoAnswer; the limits are those that the caller has set."""
     try:
         yield
     except httpx.ConnectTimeout:
@@ -107,13 +111,10 @@ async def answering(url: str, limit_s: float) -> AsyncIterator[None]:
             f"connecting to {_place(url)} took longer than {LIMITS.connect_s:g} s",
             "Check host and port, and whether a firewall lets this machine through.",
         ) from None
-    except (httpx.TimeoutException, TimeoutError):
-        raise NoAnswer(
-            f"{_place(url)} accepted the connection but did not answer within {limit_s:g} s",
-            "See whether the server is still loading its model, or is overloaded.",
-        ) from None
-    except httpx.InvalidURL as error:
-        raise NoAnswer(f"{url} is not an address: {error}", "Correct the address.") from None
+    except httpx.TimeoutException:
+        raise NoAnswer(f"{_place(url)} is connected but said nothing for {silence_s:g} s", _SLOW) from None
+    except TimeoutError:
+        raise NoAnswer(f"{_place(url)} gave no whole answer within {total_s:g} s", _SLOW) from None
     except httpx.TransportError as error:
         raise _no_answer(url, error) from None
 

@@ -55,17 +55,21 @@ class StreamSeen:
 
 
 async def try_stream(client: httpx.AsyncClient, address: TargetAddress) -> StreamSeen:
-    """A streamed request. Optional fields that the server refuses are left out, one after the other."""
+    """A streamed request; optional fields that the server refuses are left out, one after the other. All of that
+    takes at most `LIMITS.stream_s`."""
     dropped: list[str] = []
+    deadline = asyncio.get_running_loop().time() + LIMITS.stream_s
     while True:
-        seen = await _send(client, address, tuple(dropped))
+        seen = await _send(client, address, tuple(dropped), deadline)
         unknown = _unknown_field(seen, dropped)
         if unknown is None:
             return seen
         dropped.append(unknown)
 
 
-async def _send(client: httpx.AsyncClient, address: TargetAddress, without: tuple[str, ...]) -> StreamSeen:
+async def _send(
+    client: httpx.AsyncClient, address: TargetAddress, without: tuple[str, ...], deadline: float
+) -> StreamSeen:
     url = address.request_url
     answer = Answer()
     request = client.build_request(
@@ -77,7 +81,7 @@ async def _send(client: httpx.AsyncClient, address: TargetAddress, without: tupl
     )
     answer.sent(time.monotonic_ns())
     try:
-        async with answering(url, LIMITS.first_byte_s), asyncio.timeout(LIMITS.stream_s):
+        async with answering(url, LIMITS.first_byte_s, LIMITS.stream_s), asyncio.timeout_at(deadline):
             response = await client.send(request, stream=True)
             try:
                 await _read(response, answer)

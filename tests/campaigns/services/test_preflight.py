@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -170,7 +171,7 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("short_limits")
 def test_a_server_that_never_answers_is_given_up() -> None:
     report = look_at(dict.fromkeys(good(), Request.hang))
-    assert "did not answer within 0.3 s" in check(report, "reachable").detail
+    assert "no whole answer within 0.3 s" in check(report, "reachable").detail
 
 
 @pytest.mark.usefixtures("short_limits")
@@ -182,6 +183,18 @@ def test_a_stream_that_falls_silent_is_given_up() -> None:
     report = look_at(good(completions=silent))
     assert "broke off after 1 output events" in check(report, "streams").detail
     assert check(report, "reachable").ok and not report.ok
+
+
+@pytest.mark.usefixtures("short_limits")
+def test_a_stream_without_an_end_is_given_up() -> None:
+    def endless(request: Request) -> None:
+        request.stream()
+        with contextlib.suppress(OSError):
+            while not request.closing.wait(0.05):
+                request.handler.wfile.write(event({"content": "one "}).encode())
+
+    detail = check(look_at(good(completions=endless)), "streams").detail
+    assert "broke off" in detail and "no whole answer within 0.6 s" in detail
 
 
 # Not let in.
@@ -276,6 +289,13 @@ def test_a_stream_without_usage_is_good_enough() -> None:
     assert report.ok and failed(report) == ["usage"]
     assert "events" in check(report, "usage").hint
     assert report.detected["token_source"] == "events"
+
+
+def test_events_of_several_tokens_are_not_taken_for_a_short_answer() -> None:
+    def some(request: Request) -> None:
+        request.stream(*[event({"content": "w w w w"})] * 4, event({}, "length"), DONE)
+
+    assert failed(look_at(good(completions=some))) == ["usage"]
 
 
 def test_a_server_that_ends_early_is_told_apart() -> None:
