@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.signals import got_request_exception
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.log import log_response
+from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, ValidationError
 
@@ -66,13 +69,20 @@ def answer(
 
 
 def install(api: NinjaAPI) -> None:
-    """Register what the API's operations may raise. Anything else is Django's to log, and `ApiErrors`'s to word."""
+    """Register what the API's operations may raise."""
     api.add_exception_handler(ServiceError, _service_error)
     api.add_exception_handler(ValidationError, _validation_error)
     api.add_exception_handler(AuthenticationError, lambda request, error: answer(401))
     api.add_exception_handler(Http404, lambda request, error: answer(404))
     api.add_exception_handler(RequestDataTooBig, lambda request, error: answer(413))
-    api.add_exception_handler(Exception, _leave)
+    api.add_exception_handler(SuspiciousOperation, lambda request, error: answer(400))
+    api.add_exception_handler(Exception, _failure)
+
+
+@csrf_exempt
+def unknown(request: HttpRequest) -> HttpResponse:
+    """The view of every address that no operation has."""
+    return answer(404)
 
 
 def _service_error(request: HttpRequest, error: Any) -> HttpResponse:
@@ -89,13 +99,17 @@ def _validation_error(request: HttpRequest, error: Any) -> HttpResponse:
     return answer(422, "invalid", words, fields)
 
 
-def _leave(request: HttpRequest, error: Any) -> HttpResponse:
-    raise error
+def _failure(request: HttpRequest, error: Any) -> HttpResponse:
+    """A fault of ours: told to the log and to who listens, as Django does for its pages; never to the caller."""
+    got_request_exception.send(sender=None, request=request)
+    response = answer(500)
+    log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request, exception=error)
+    return response
 
 
 class ApiErrors:
-    """Middleware: an error below `PREFIX` that did not come from an operation (an unknown address, a wrong method, a
-    refused host, an exception) gets the form too, and keeps its headers."""
+    """Middleware: an error below `PREFIX` that did not come from an operation (a wrong method, a refused host, a fault
+    of another middleware) gets the form too, and keeps its headers."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

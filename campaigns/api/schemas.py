@@ -156,23 +156,32 @@ class Events(Schema):
 
 
 class LimitedBy(Schema):
+    """The criterion that gives out first, and in which class of requests, where one stands out."""
+
     metric: str
     stat: str
-
-    model_config = ConfigDict(extra="allow")
+    class_name: str | None = Field(None, alias="class")
 
 
 class LoadLine(Schema):
     """The highest concurrency at which every criterion holds."""
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: int | None
+    low: int | None
+    high: int | None
     relation: Literal["=", ">=", "<"] | None = Field(description="null: no load line; `text` says why.")
     passed: int | None = Field(description="The highest concurrency that was tested and held.")
     failed: int | None = Field(description="The lowest concurrency that was tested and did not hold.")
     limited_by: LimitedBy | None
     text: str
+    estimate: float | None = Field(description="Where a smooth curve through the stages crosses the limit.")
+    unsure: list[int] = Field(description="Concurrencies that were too noisy to decide.")
+
+
+class CriterionLine(Criterion):
+    """One criterion, and the load line that it alone would give."""
+
+    max_concurrency: LoadLine
 
 
 class Degradation(Schema):
@@ -181,6 +190,20 @@ class Degradation(Schema):
     pct: float | None
     low: float | None
     high: float | None
+    per_class: dict[str, float | None]
+    left_out: list[str] = Field(description="Classes with too few requests to compare.")
+
+
+class StageCheck(Schema):
+    """One reason for which a stage may not count."""
+
+    name: str
+    ok: bool | None = Field(description="null: cannot tell.")
+    severity: str
+    value: float | None
+    limit: float | None
+    reason: str
+    remedy: str
 
 
 class Latency(Schema):
@@ -194,15 +217,25 @@ class Latency(Schema):
     count: int
 
 
-class StageResult(Schema):
-    """A stage: its verdict, and the load generator's summary."""
+class StageFindings(Schema):
+    """What the analysis says of a stage."""
 
     concurrency: int
     kind: StageKind
     valid: bool
     invalid_reasons: list[str]
+    warnings: list[str]
+    checks: list[StageCheck]
     within: Literal["within", "beyond", "unsure"] | None
-    degradation: dict[str, dict[str, Degradation | None]] = Field(description="{metric: {stat: …}}")
+    degradation: dict[str, dict[str, Degradation]] = Field(description="{metric: {stat: …}}")
+
+
+class StageResult(StageFindings):
+    """A stage: its verdict, and every figure of the load generator's summary."""
+
+    index: int
+    warmup_s: float
+    measure_s: float
     ttft_ms: Latency | None = None
     tpot_ms: Latency | None = None
     itl_ms: Latency | None = None
@@ -214,9 +247,24 @@ class StageResult(Schema):
 
 
 class Baseline(Schema):
-    opening: dict[str, Any] | None
-    closing: dict[str, Any] | None
+    """The single-request baseline before and after the ladder; what lies between the two is drift."""
+
+    opening: StageFindings | None
+    closing: StageFindings | None
     drift_pct: float | None
+    drift: dict[str, float | None]
+
+
+class Scaling(Schema):
+    """The fitted curve of throughput over concurrency."""
+
+    lambda_: float | None = Field(alias="lambda")
+    sigma: float | None = Field(description="Contention.")
+    kappa: float | None = Field(description="Coherency.")
+    peak: float | None
+    r2: float | None
+    model: Literal["usl", "capped", "linear"]
+    words: str
 
     model_config = ConfigDict(extra="allow")
 
@@ -242,14 +290,14 @@ class Results(Schema):
     run: RunSummary
     verdict: Literal["ok", "drifted", "baseline_unstable", "no_valid_stage"]
     max_concurrency: LoadLine
+    per_criterion: list[CriterionLine]
+    confidence: Literal["normal", "low"]
+    doubts: list[str]
+    notes: list[str]
     baseline: Baseline
     stages: list[StageResult]
-    scaling: dict[str, Any] | None = Field(
-        description="The fitted curve of throughput: lambda, sigma, kappa, peak, r2."
-    )
+    scaling: Scaling | None
     findings: list[dict[str, Any]]
-
-    model_config = ConfigDict(extra="allow")
 
 
 class Progress(Schema):

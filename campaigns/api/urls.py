@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
@@ -28,7 +29,13 @@ INPUTS = bodies.components(*_CHANGEABLE, LaunchInput, changeable=_CHANGEABLE)
 
 
 class Api(NinjaAPI):
-    """django-ninja's, whose OpenAPI document also holds the input types of the services."""
+    """django-ninja's, whose OpenAPI document also holds the input types of the services, and which has an answer for
+    every address."""
+
+    @property
+    def urls(self) -> tuple[list[URLPattern | URLResolver], str, str]:
+        patterns, app_name, namespace = super().urls
+        return [path("", errors.unknown), *patterns, re_path("", errors.unknown)], app_name, namespace
 
     def get_openapi_operation_id(self, operation: Any) -> str:
         return str(operation.view_func.__name__)

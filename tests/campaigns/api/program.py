@@ -82,27 +82,45 @@ def end(run: Run, state: RunState = RunState.DONE) -> None:
     assert Run.objects.end(run.pk, state, f"ended as {state}", claim)
 
 
-def make_stage(run: Run, index: int, users: int, requests: int) -> Stage:
-    """A whole stage with a request log of `requests` rows."""
+def make_stage(run: Run, index: int, users: int, requests: int, kind: StageKind = StageKind.LADDER) -> Stage:
+    """A whole stage with a request log of `requests` rows, in which each of the users always has one in flight."""
+    each_ns = 100_000_000
+    sent = [place // users * each_ns for place in range(requests)]
+    first = [sent_ns + 20_000_000 + place % 7 * 100_000 for place, sent_ns in enumerate(sent)]
+    window_s = max(1, requests // users) * each_ns / 1e9
+    table = pa.table(
+        {
+            "request_id": [f"{index}-{place}" for place in range(requests)],
+            "class": ["a"] * requests,  # as in `make_mix`
+            "outcome": pa.array(["ok"] * requests).dictionary_encode(),
+            "error": ["=1+1"] * requests,
+            "measured": [True] * requests,
+            "t_sent_ns": pa.array(sent, pa.int64()),
+            "t_first_ns": pa.array(first, pa.int64()),
+            "t_last_ns": pa.array([sent_ns + each_ns for sent_ns in sent], pa.int64()),
+            "t_end_ns": pa.array([sent_ns + each_ns for sent_ns in sent], pa.int64()),
+            "input_tokens": pa.array([10] * requests, pa.int32()),
+            "output_tokens": pa.array([20] * requests, pa.int32()),
+            "cached_tokens": pa.array([None] * requests, pa.int32()),
+            "token_source": ["usage"] * requests,
+        }
+    )
+    client = {"cpu_share": 0.1, "lateness_ms": {"p50": 0.1, "p99": 0.2, "max": 0.3}, "processes": 1}
     stage = Stage.objects.create(
         run=run,
         index=index,
-        kind=StageKind.LADDER if index else StageKind.BASELINE,
+        kind=kind,
         concurrency=users,
-        warmup_s=1,
-        measure_s=10,
+        warmup_s=0,
+        measure_s=window_s,
         state=StageState.DONE,
-        summary={},
+        summary={
+            "window_s": window_s,
+            "in_flight_mean": users,
+            "requests_per_s": requests / window_s,
+            "client": client,
+        },
         ended_at=timezone.now(),
-    )
-    table = pa.table(
-        {
-            "request_id": pa.array([f"{index}-{one}" for one in range(requests)]),
-            "class": pa.array(["=short"] * requests),
-            "outcome": pa.array(["ok"] * requests).dictionary_encode(),
-            "t_sent_ns": pa.array(range(requests), pa.int64()),
-            "t_first_ns": pa.array([None, *range(1, requests)], pa.int64()),
-        }
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from campaigns.models import Scope
-from tests.campaigns.api.calls import WRONG, Call
+from tests.campaigns.api.calls import METHODS, WRONG, Call
 from tests.campaigns.api.program import BASE, Program, error_of
 from tests.campaigns.services.builders import make_target
 
@@ -19,9 +19,10 @@ pytestmark = pytest.mark.django_db
     "path", ["/", "/nothing", "/targets/", "/targets/x", "/targets/1/nothing", "/targets/-1", "/../x"]
 )
 def test_an_unknown_address_is_an_error_in_the_form(path: str) -> None:
-    error = error_of(Program(Scope.READ).get(path), 404)
-    assert error["code"] == "not_found"
-    assert f"{BASE}/docs" in error["message"]
+    for method in METHODS:
+        error = error_of(Program(None).send(method, path), 404)
+        assert error["code"] == "not_found"
+        assert f"{BASE}/docs" in error["message"]
 
 
 @pytest.mark.parametrize("path", ["/targets", "/mixes", "/campaigns", "/runs"])
@@ -73,13 +74,17 @@ def test_a_body_that_is_too_large_is_refused(settings: Settings) -> None:
     error_of(Program(Scope.LAUNCH).post("/mixes", {"name": "x" * 200, "classes": []}), 413)
 
 
-def test_a_failure_inside_shows_nothing_of_the_inside(settings: Settings) -> None:
+def test_a_failure_inside_goes_to_the_log_and_not_to_the_caller(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     target = make_target(api_key="sk-TEST-123")
     settings.FIELD_KEYS = [Fernet.generate_key().decode()]
     response = Program(Scope.READ).get(f"/targets/{target.pk}")
     assert error_of(response, 500)["code"] == "internal_server_error"
     for word in (b"Traceback", b"Secret", b"FIELD_KEYS", b"sk-TEST"):
         assert word not in response.content
+    logged = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert len(logged) == 1 and logged[0].exc_info and "FIELD_KEYS" in str(logged[0].exc_info[1])
 
 
 def test_a_host_that_is_not_ours_is_refused_in_the_form() -> None:

@@ -9,13 +9,14 @@ from jsonschema import Draft202012Validator
 
 from campaigns.api import examples, schemas
 from campaigns.api.urls import INPUTS
-from campaigns.models import Scope
+from campaigns.models import Scope, StageKind
+from campaigns.services.finish import analyse_run
 from campaigns.services.mixes import describe_mix
 from campaigns.services.plans import describe_campaign
 from campaigns.services.runs import describe_run
 from campaigns.services.targets import describe_target
 from tests.campaigns.api.calls import CALLS, Call
-from tests.campaigns.api.program import BASE, Program, end, make_campaign, make_run, make_stage
+from tests.campaigns.api.program import BASE, Program, make_campaign, make_run, make_stage
 from tests.campaigns.services.builders import make_mix, make_target
 
 pytestmark = pytest.mark.django_db
@@ -117,9 +118,7 @@ def test_every_documented_body_fits_its_schema(document: dict[str, Any]) -> None
 
 def test_answers_are_as_documented(document: dict[str, Any]) -> None:
     campaign = make_campaign()
-    run, waiting = make_run(campaign), make_run(campaign)
-    make_stage(run, 0, users=1, requests=2)
-    end(run)
+    waiting = make_run(campaign)
     program = Program(Scope.ADMIN)
     pks = {"targets": campaign.target_id, "mixes": campaign.mix_id, "campaigns": campaign.pk, "runs": waiting.pk}
     sent: dict[str, Any] = {
@@ -141,6 +140,26 @@ def test_answers_are_as_documented(document: dict[str, Any]) -> None:
         if response["Content-Type"].startswith("application/json"):
             resolve(document, answer_schema(document, call, response.status_code)).validate(response.json())
     assert seen >= {200, 201, 202, 409}
+
+
+def test_the_results_of_an_analysed_run_are_as_documented(document: dict[str, Any]) -> None:
+    run = make_run()
+    for index, (users, kind) in enumerate(
+        [(1, "baseline"), (1, "ladder"), (2, "ladder"), (4, "ladder"), (1, "closing")]
+    ):
+        make_stage(run, index, users, requests=120 * users, kind=StageKind(kind))
+    assert analyse_run(run)
+    call = next(call for call in CALLS if call.path.endswith("/results"))
+    results = Program(Scope.READ).get(f"/runs/{run.pk}/results").json()
+    resolve(document, answer_schema(document, call, 200)).validate(results)
+    assert results["max_concurrency"]["value"] == 4, results["max_concurrency"]
+    # Every figure that is given is documented, but for those of the load generator.
+    assert set(results) == set(schemas.Results.model_fields)
+    assert set(results["run"]) == set(schemas.RunSummary.model_fields)
+    assert set(results["max_concurrency"]) == set(schemas.LoadLine.model_fields)
+    assert set(results["baseline"]["opening"]) == set(schemas.StageFindings.model_fields)
+    assert set(results["stages"][0]["checks"][0]) == set(schemas.StageCheck.model_fields)
+    assert set(results["stages"][1]["degradation"]["ttft_ms"]["p50"]) == set(schemas.Degradation.model_fields)
 
 
 def test_no_field_of_a_description_is_lost_on_the_way_out() -> None:

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.test import AsyncClient
 
-from campaigns.models import Run, Scope
+from campaigns.models import Run, Scope, StageKind
 from tests.campaigns.api.program import BASE, Program, error_of, make_run, make_stage
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ TYPES = {
 
 def recorded_run() -> Run:
     run = make_run()
-    make_stage(run, 0, users=1, requests=2)
+    make_stage(run, 0, users=1, requests=2, kind=StageKind.BASELINE)
     make_stage(run, 1, users=5, requests=3)
     return run
 
@@ -62,8 +62,8 @@ def test_each_format_holds_every_request_of_every_whole_stage(kind: str) -> None
         (1, "ladder", 5, "1-1"),
         (1, "ladder", 5, "1-2"),
     ]
-    assert rows[0]["t_first_ns"] == ("" if kind == "csv" else None)
-    assert rows[0]["class"] == ("'=short" if kind == "csv" else "=short")
+    assert rows[0]["cached_tokens"] == ("" if kind == "csv" else None)
+    assert rows[0]["error"] == ("'=1+1" if kind == "csv" else "=1+1")
 
 
 def test_arrow_is_the_format_when_none_is_named() -> None:
