@@ -53,7 +53,7 @@ def measure(
             if line.get("event") != "progress":
                 continue
             on_progress(line)
-            rule.take(line["t_s"], Outcomes.of_counts(line["requests"]))
+            rule.take(line["t_s"], Outcomes.of_counts(line["by_outcome"]))
             if ended_early is None and (ended_early := rule.fired()) is not None:
                 driver.stop()
         return Measured(driver.measurement(), ended_early)

@@ -43,7 +43,7 @@ def progress_of(run: Run) -> Progress:
     running = next((stage for stage in stages if stage.state == StageState.RUNNING), None)
     left = _left(plan, whole, running)
     line = _newest_line(running)
-    outcomes = Outcomes.of_counts(line.get("requests", {}))
+    outcomes = Outcomes.of_counts(line.get("by_outcome", {}))
     end = run.ended_at or timezone.now()
     stage_elapsed_s = (end - running.started_at).total_seconds() if running else None
     return Progress(

@@ -45,8 +45,13 @@ class Engine:
     requests: int = 0
     keys_seen: set[str] = field(default_factory=set)
     locked_out: bool = False
+    # From so many requests on (the preflight's among them) all are refused.
+    refuse_after: int | None = None
+    # When so many are in flight for the first time, the function is called.
+    at_peak: tuple[int, Callable[[], None]] | None = None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
     @property
@@ -56,6 +61,14 @@ class Engine:
     def die(self) -> None:
         """Close the port and every connection, as a crashed process would."""
         asyncio.run_coroutine_threadsafe(self._die(), self._loop).result(5)
+
+    def die_soon(self) -> None:
+        """The same from inside the engine's own loop."""
+        self._tasks.add(self._loop.create_task(self._die()))
+
+    def lock_out(self) -> None:
+        """No key is good any more."""
+        self.locked_out = True
 
     async def _die(self) -> None:
         if self._server is not None:
@@ -92,6 +105,9 @@ class Engine:
         self.in_flight += 1
         self.requests += 1
         self.peak = max(self.peak, self.in_flight)
+        if self.at_peak is not None and self.in_flight >= self.at_peak[0]:
+            (_, happens), self.at_peak = self.at_peak, None
+            happens()
         try:
             await self._complete(json.loads(body), writer)
         finally:
@@ -102,7 +118,8 @@ class Engine:
         for name in self.refuses_fields:
             if name in ask:
                 return _json(writer, 400, {"error": {"message": f"Unrecognized request argument supplied: {name}"}})
-        if self.cap is not None and self.in_flight > self.cap:
+        full = self.cap is not None and self.in_flight > self.cap
+        if full or (self.refuse_after is not None and self.requests > self.refuse_after):
             # As a gateway does: the answer takes a moment, so that a closed loop does not spin.
             await asyncio.sleep(0.02)
             return _json(writer, 429, {"error": {"message": "queue is full"}}, {"Retry-After": "1"})

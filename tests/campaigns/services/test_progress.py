@@ -53,9 +53,9 @@ def test_a_running_stage_shows_its_newest_line() -> None:
     run, hold = taken(refine={"enabled": False})
     whole(hold, StageKind.BASELINE, 1)
     stage = conduct.begin_stage(hold, PlannedStage(StageKind.LADDER, 4, 2, 20))
-    conduct.record_tick(stage, {"t_s": 1.0, "phase": "warmup", "in_flight": 1, "requests": {}})
+    conduct.record_tick(stage, {"t_s": 1.0, "phase": "warmup", "in_flight": 1, "by_outcome": {}})
     counts = {"ok": 3, "timeout": 2}
-    line = {"t_s": 2.0, "phase": "measure", "in_flight": 4, "output_tokens_per_s": 80.5, "requests": counts}
+    line = {"t_s": 2.0, "phase": "measure", "in_flight": 4, "output_tokens_per_s": 80.5, "by_outcome": counts}
     conduct.record_tick(stage, line)
     progress = progress_of(run)
     assert (progress.phase, progress.stage, progress.stages) == ("measure", 2, 4)
