@@ -11,6 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from campaigns.analysis.criteria import FAILURE_METRIC, Criterion
+from campaigns.analysis.requests import LATENCY_METRICS
 from campaigns.models import Campaign, Mix, Target
 from campaigns.models.plan import AbortPlan, CriterionPlan, MixPlan, RefinePlan, RunPlan, TargetPlan
 from campaigns.services.checks import Problems
@@ -24,6 +25,9 @@ CONCURRENCY_MAX = 10_000
 DAY_S = 86_400
 SEED_MAX = 2**31 - 1
 CRITERIA_MAX = 20
+# What a form offers for criteria; a program may ask for any percentile, and for the failure share.
+LATENCIES = LATENCY_METRICS
+STATS = ("mean", "p50", "p90", "p95", "p99")
 # What Brimline puts into every request itself: setting it twice would measure something other than the plan says.
 SET_ELSEWHERE = OWN_PARAMETERS | {"stream_options", "max_completion_tokens"}
 

@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ from tests.campaigns.services.llm_server import (
     unused_port,
     usage,
 )
+from tests.engine import llama
 
 KEY = "sk-TEST-123"
 
@@ -400,6 +402,18 @@ def test_odd_documents_do_not_break_the_look(body: str) -> None:
         version=lambda r: r.answer(200, body),
     )
     assert check(look_at(odd), "streams").ok
+
+
+@pytest.mark.engine
+@pytest.mark.skipif(llama.why_missing() is not None, reason=llama.why_missing() or "")
+def test_a_real_engine_passes_everything(tmp_path: Path) -> None:
+    with llama.running(tmp_path) as engine:
+        report = look(engine.base_url, model=llama.MODEL)
+        other = look(engine.base_url, model="other")
+    assert failed(report) == []
+    assert report.detected["engine"] == "llama.cpp"
+    assert report.detected["max_model_len"] == 4096
+    assert failed(other) == ["model"] and llama.MODEL in check(other, "model").hint
 
 
 # Stopping and keeping.
