@@ -40,19 +40,48 @@ class Secret:
         """The text itself; only for the one place that sends it."""
         return self._text
 
+    def sealed(self) -> bytes:
+        """Encrypted, as the database keeps it."""
+        return _cipher().encrypt(self._text.encode())
+
     def __bool__(self) -> bool:
         return bool(self._text)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
     def __str__(self) -> str:
-        return "••••" if self._text else ""
+        return "••••" if self else ""
 
     __repr__ = __str__
+
+
+class StoredSecret(Secret):
+    """A secret as the database holds it: opened only when it is asked for, so that one which cannot be opened breaks
+    its own use and not every page that lists its row."""
+
+    __slots__ = ("_place", "_token")
+
+    def __init__(self, token: bytes, place: str) -> None:
+        self._token = token
+        self._place = place
+
+    def __bool__(self) -> bool:
+        return True
+
+    def reveal(self) -> str:
+        """Raises SecretUnreadable when no key in BRIMLINE_FIELD_KEYS opens it."""
+        try:
+            return _cipher().decrypt(self._token).decode()
+        except InvalidToken:
+            raise SecretUnreadable(
+                f"{self._place} was encrypted with another key: put the old key back behind the new one in "
+                "BRIMLINE_FIELD_KEYS, or enter the secret again"
+            ) from None
+
+    def sealed(self) -> bytes:
+        """Under the newest key where it can be opened, else as it is."""
+        try:
+            return _cipher().rotate(self._token)
+        except InvalidToken:
+            return self._token
 
 
 class SecretField(models.BinaryField):  # type: ignore[type-arg]
@@ -63,22 +92,14 @@ class SecretField(models.BinaryField):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
 
     def from_db_value(self, value: Any, expression: object, connection: object) -> Secret:
-        if value is None:
-            return Secret("")
-        try:
-            return Secret(_cipher().decrypt(bytes(value)).decode())
-        except InvalidToken:
-            raise SecretUnreadable(
-                f"{self.model.__name__}.{self.name} was encrypted with another key: put the old key back behind "
-                "the new one in BRIMLINE_FIELD_KEYS, or enter the secret again"
-            ) from None
+        return Secret("") if value is None else StoredSecret(bytes(value), f"{self.model.__name__}.{self.name}")
 
     def to_python(self, value: Any) -> Any:
         return Secret(value) if isinstance(value, str) else value
 
     def get_prep_value(self, value: Any) -> bytes | None:
-        text = value.reveal() if isinstance(value, Secret) else value
-        return _cipher().encrypt(text.encode()) if text else None
+        secret = value if isinstance(value, Secret) else Secret(value or "")
+        return secret.sealed() if secret else None
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
         encrypted = value if prepared else self.get_prep_value(value)

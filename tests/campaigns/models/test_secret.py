@@ -61,15 +61,30 @@ def test_a_secret_does_not_show_itself(caplog: pytest.LogCaptureFixture) -> None
         json.dumps(secret)
 
 
-def test_an_old_key_still_reads_after_rotation(settings: pytest.FixtureRequest) -> None:
+def test_an_old_key_still_reads_and_the_next_save_uses_the_new_one(settings: pytest.FixtureRequest) -> None:
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
     settings.FIELD_KEYS = [old]  # type: ignore[attr-defined]
     make_target(api_key=KEY)
     settings.FIELD_KEYS = [new, old]  # type: ignore[attr-defined]
-    assert Target.objects.get().api_key.reveal() == KEY
+    target = Target.objects.get()
+    assert target.api_key.reveal() == KEY
+    target.save()
     settings.FIELD_KEYS = [new]  # type: ignore[attr-defined]
+    assert Target.objects.get().api_key.reveal() == KEY
+
+
+def test_an_unreadable_secret_breaks_its_own_use_only_and_is_kept(settings: pytest.FixtureRequest) -> None:
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    settings.FIELD_KEYS = [old]  # type: ignore[attr-defined]
+    make_target(api_key=KEY)
+    settings.FIELD_KEYS = [new]  # type: ignore[attr-defined]
+    target = Target.objects.get()
+    assert target.api_key and str(target.api_key) == "••••"
     with pytest.raises(SecretUnreadable, match="BRIMLINE_FIELD_KEYS"):
-        Target.objects.get()
+        target.api_key.reveal()
+    target.save()
+    settings.FIELD_KEYS = [new, old]  # type: ignore[attr-defined]
+    assert Target.objects.get().api_key.reveal() == KEY
 
 
 @pytest.mark.parametrize("keys", [[], ["short"]])
