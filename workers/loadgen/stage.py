@@ -1,0 +1,366 @@
+"""Runs one process's part of a stage: keeps the load up through warm-up, window and drain, and records every request.
+
+It decides when a request is sent and whether it is measured, not what an answer means or how bytes travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from random import Random
+from time import monotonic_ns
+from typing import Any
+
+import pyarrow as pa
+
+from workers.loadgen.answer import Answer, Outcome
+from workers.loadgen.arrivals import first_sends_s, open_arrivals_s
+from workers.loadgen.backoff import Backoff
+from workers.loadgen.calibration import Calibrator
+from workers.loadgen.deal import Dealt, deal
+from workers.loadgen.gauge import Gauge
+from workers.loadgen.plan import ClosedLoad, OpenLoad, Plan
+from workers.loadgen.progress import Meter, Phase, Tick
+from workers.loadgen.prompt_files import FilePrompt
+from workers.loadgen.prompts import Prepared, PromptMaker
+from workers.loadgen.records import Records
+from workers.loadgen.summary import Window
+from workers.loadgen.transport import ConnectError, Connection, Transport
+
+# Bodies made ahead: enough for slots that become free together, few enough for long prompts to fit in memory.
+_PREPARED_MAX = 32
+_RETRIED = {Outcome.TIMEOUT, Outcome.REFUSED, Outcome.HTTP_ERROR, Outcome.CONNECT_ERROR, Outcome.STREAM_ERROR}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which part of a stage's load this process carries."""
+
+    part: int = 0
+    parts: int = 1
+
+    def of(self, total: int) -> int:
+        """This part's share of a whole number."""
+        return total // self.parts + (self.part < total % self.parts)
+
+
+class PreparedRequests:
+    """Requests in the dealt order, made before they are due; at most `limit` of them (null: endless)."""
+
+    def __init__(self, dealt: Iterator[Dealt], maker: PromptMaker, ahead: int, limit: int | None) -> None:
+        self._dealt = dealt
+        self._maker = maker
+        self._ahead = ahead
+        self._left = limit
+        self._ready: deque[Prepared] = deque()
+        self.refill()
+
+    def refill(self) -> None:
+        while len(self._ready) < self._ahead:
+            self._ready.append(self._maker.make(next(self._dealt)))
+
+    def remake(self) -> None:
+        """With what the calibration knows now."""
+        self._ready = deque(self._maker.make(prepared.dealt) for prepared in self._ready)
+
+    def take(self) -> Prepared | None:
+        """Null when the limit is reached."""
+        if self._left is not None:
+            if self._left == 0:
+                return None
+            self._left -= 1
+        if not self._ready:
+            self.refill()
+        return self._ready.popleft()
+
+
+class StagePart:
+    """`prepare`, then `run` once. `cancel` may be called at any time in between."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        prompts: Mapping[int, Sequence[FilePrompt]],
+        redact: Callable[[str], str],
+        share: Share,
+    ) -> None:
+        self.calibrator = Calibrator(plan.protocol, plan.calibration)
+        self.gauge = Gauge()
+        self.meter = Meter()
+        self.capped = 0
+        self.cancelled = False
+        self._plan = plan
+        self._transport = transport
+        self._redact = redact
+        self._share = share
+        self._open = isinstance(plan.load, OpenLoad)
+        in_flight = plan.load.max_outstanding if isinstance(plan.load, OpenLoad) else plan.load.concurrency
+        self._slots = share.of(in_flight)
+        limit = None if plan.max_requests is None else share.of(plan.max_requests)
+        maker = PromptMaker(plan, self.calibrator, prompts)
+        dealt = deal(plan.mix, plan.seed, share.part, share.parts)
+        self._requests = PreparedRequests(dealt, maker, min(self._slots, _PREPARED_MAX), limit)
+        self._idle: list[Connection] = []
+        self._stop = asyncio.Event()
+        self._end_reason = "the stage ended"
+        self._cohort_open = 0
+        self._cohort_ended = asyncio.Event()
+        self._random = Random(f"{plan.seed} backoff {share.part}")
+
+    async def prepare(self) -> None:
+        """Make the closed loop's connections, so that no request waits for one. A failure shows later, at a request."""
+        if self._open:
+            return
+        self._idle = [self._transport.connection() for _ in range(self._slots)]
+        connecting = [asyncio.create_task(self._connect(connection)) for connection in self._idle]
+        stop = asyncio.create_task(self._stop.wait())
+        while connecting and not stop.done():
+            await asyncio.wait([stop, *connecting], return_when=asyncio.FIRST_COMPLETED)
+            connecting = [task for task in connecting if not task.done()]
+        await _cancel([stop, *connecting])
+
+    async def run(
+        self, start_ns: int, on_tick: Callable[[Tick, Phase, float], None], hold: Callable[[], Awaitable[None]] | None
+    ) -> tuple[pa.Table, Window]:
+        """All requests, and the window as it really was.
+
+        `start_ns` is a monotonic time to come. `on_tick` is called each second. Once this part's measured requests have
+        ended, load is kept up until `hold()` returns: until those of the other parts have ended too.
+        """
+        plan = self._plan
+        self._start_ns = start_ns
+        self._window_start_ns = start_ns + round(plan.warmup_s * 1e9)
+        self._window_end_ns = self._window_start_ns + round(plan.measure_s * 1e9)
+        window_ns = (self._window_start_ns - start_ns, self._window_end_ns - start_ns)
+        self._records = Records([one.name for one in plan.mix.classes], start_ns, window_ns, plan.keep_itl)
+        # Collecting garbage pauses everything for milliseconds; reference counts free what requests leave behind.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        load = asyncio.create_task(self._load())
+        helpers = [asyncio.create_task(self._timeline(hold)), asyncio.create_task(self._tick_each_second(on_tick))]
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([load, stop, *helpers], return_when=asyncio.FIRST_COMPLETED)
+        await _cancel([load, stop, *helpers])
+        ended_ns = monotonic_ns()
+        self.gauge.stop()
+        gc.enable()
+        gc.unfreeze()
+        window = Window(window_ns[0], max(window_ns[0], min(window_ns[1], ended_ns - start_ns)))
+        return self._records.table(), window
+
+    def cancel(self) -> None:
+        """End at once; what is in flight is closed and recorded as cancelled."""
+        self.cancelled = True
+        self._end("the stage was cancelled")
+
+    def tick(self) -> Tick:
+        return self.meter.tick()
+
+    # Time
+
+    async def _timeline(self, hold: Callable[[], Awaitable[None]] | None) -> None:
+        await _sleep_until(self._window_start_ns)
+        self.calibrator.freeze()
+        self._requests.remake()
+        self.gauge.start()
+        await _sleep_until(self._window_end_ns)
+        self.gauge.stop()
+        if self._cohort_open == 0:
+            self._cohort_ended.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._plan.drain_s):
+                await self._cohort_ended.wait()
+                if hold is not None:
+                    await hold()
+        self._end("cut by drain limit" if self._cohort_open else "the stage ended")
+
+    def _end(self, reason: str) -> None:
+        if not self._stop.is_set():
+            self._end_reason = reason
+            self._stop.set()
+
+    async def _tick_each_second(self, on_tick: Callable[[Tick, Phase, float], None]) -> None:
+        second = 1
+        while True:
+            await _sleep_until(self._start_ns + second * 1_000_000_000)
+            now_ns = monotonic_ns()
+            on_tick(self.meter.tick(), self._phase(now_ns), (now_ns - self._start_ns) / 1e9)
+            second = max(second + 1, (now_ns - self._start_ns) // 1_000_000_000 + 1)
+
+    def _phase(self, now_ns: int) -> Phase:
+        if now_ns < self._window_start_ns:
+            return "warmup"
+        return "measure" if now_ns < self._window_end_ns else "drain"
+
+    def _in_window(self, time_ns: int) -> bool:
+        return self._window_start_ns <= time_ns < self._window_end_ns
+
+    # Load
+
+    async def _load(self) -> None:
+        load = self._plan.load
+        await _all(self._closed(load) if isinstance(load, ClosedLoad) else [self._arrive(load)])
+
+    def _closed(self, load: ClosedLoad) -> list[Coroutine[Any, Any, None]]:
+        first_s = first_sends_s(load.concurrency, self._plan.warmup_s, self._plan.seed)
+        own = first_s[self._share.part :: self._share.parts]
+        return [
+            self._slot(connection, self._start_ns + round(offset_s * 1e9))
+            for connection, offset_s in zip(self._idle, own, strict=True)
+        ]
+
+    async def _slot(self, connection: Connection, due_ns: int) -> None:
+        """Sends requests one after the other until it is cancelled or there are no more."""
+        backoff = Backoff(self._random)
+        while True:
+            await _sleep_until(due_ns)
+            prepared = self._requests.take()
+            if prepared is None:
+                return
+            answer = await self._request(connection, prepared, due_ns)
+            due_ns = monotonic_ns() + round(backoff.after(answer, datetime.now(UTC)) * 1e9)
+
+    async def _arrive(self, load: OpenLoad) -> None:
+        """Starts each request when it is due; beyond the limit in flight it waits, and its clock runs."""
+        places = asyncio.Semaphore(self._slots)
+        running: set[asyncio.Task[None]] = set()
+        try:
+            for due_s in open_arrivals_s(load, self._plan.seed, self._share.part, self._share.parts):
+                due_ns = self._start_ns + round(due_s * 1e9)
+                await _sleep_until(due_ns)
+                prepared = self._requests.take()
+                if prepared is None:
+                    break
+                self.capped += places.locked()
+                task = asyncio.create_task(self._arrival(places, prepared, due_ns))
+                running.add(task)
+                task.add_done_callback(running.discard)
+            await asyncio.gather(*running)
+        finally:
+            await _cancel(list(running))
+
+    async def _arrival(self, places: asyncio.Semaphore, prepared: Prepared, due_ns: int) -> None:
+        connection = None
+        with self._counted(self._in_window(due_ns)):
+            try:
+                async with places:
+                    connection = self._idle.pop() if self._idle else self._transport.connection()
+                    await self._request(connection, prepared, due_ns)
+                    self._idle.append(connection)
+            except asyncio.CancelledError:
+                if connection is None:
+                    self._record(prepared, self._answer(due_ns), due_ns, 1, None, None)
+                raise
+
+    async def _request(self, connection: Connection, prepared: Prepared, due_ns: int) -> Answer:
+        """One request with its retries; the last attempt's answer."""
+        backoff = Backoff(self._random)
+        for attempt in range(1, self._plan.retries + 2):
+            answer = await self._attempt(connection, prepared, due_ns, attempt)
+            if answer.outcome not in _RETRIED or attempt > self._plan.retries:
+                break
+            await asyncio.sleep(backoff.after(answer, datetime.now(UTC)))
+        return answer
+
+    async def _attempt(self, connection: Connection, prepared: Prepared, due_ns: int, attempt: int) -> Answer:
+        answer = self._answer(due_ns)
+        loop = asyncio.get_running_loop()
+        waits_for_nothing = connection.connected and attempt == 1
+        connect_ms: float | None = None
+        timer: asyncio.TimerHandle | None = None
+        try:
+            connect_ms = await connection.ready()
+            timer = loop.call_later(self._plan.timeout_s, self._expire, connection, answer)
+            loop.call_soon(self._requests.refill)
+            with self._counted(not self._open and self._in_window(monotonic_ns())):
+                self.meter.sent += 1
+                self.meter.in_flight += 1
+                try:
+                    await connection.exchange(prepared.request_id, prepared.body, answer)
+                finally:
+                    self.meter.in_flight -= 1
+        except ConnectError as error:
+            answer.fail(Outcome.CONNECT_ERROR, str(error), monotonic_ns())
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if answer.outcome is None:
+                connection.abort()
+            lateness_ns = answer.t_sent_ns - due_ns if waits_for_nothing and answer.t_sent_ns is not None else None
+            self._record(prepared, answer, due_ns, attempt, connect_ms, lateness_ns)
+        return answer
+
+    def _answer(self, due_ns: int) -> Answer:
+        return Answer(partial(self.meter.output_arrived, due_ns if self._open else None))
+
+    def _expire(self, connection: Connection, answer: Answer) -> None:
+        answer.fail(Outcome.TIMEOUT, f"no complete answer within {self._plan.timeout_s:g} s", monotonic_ns())
+        connection.abort()
+
+    def _record(
+        self,
+        prepared: Prepared,
+        answer: Answer,
+        due_ns: int,
+        attempt: int,
+        connect_ms: float | None,
+        lateness_ns: int | None,
+    ) -> None:
+        answer.fail(Outcome.CANCELLED, self._end_reason, monotonic_ns())
+        self.meter.ended(answer)
+        decisive_ns = due_ns if self._open or answer.t_sent_ns is None else answer.t_sent_ns
+        self._records.add(
+            prepared,
+            answer,
+            attempt=attempt,
+            measured=self._in_window(decisive_ns),
+            t_due_ns=due_ns,
+            connect_ms=connect_ms,
+            lateness_ns=lateness_ns if self._in_window(decisive_ns) else None,
+            error=self._redact(answer.error) if answer.error else None,
+        )
+        if answer.outcome is Outcome.OK and answer.prompt_tokens:
+            self.calibrator.observe(prepared.words, answer.prompt_tokens)
+
+    async def _connect(self, connection: Connection) -> None:
+        with contextlib.suppress(ConnectError):
+            await connection.ready()
+
+    @contextlib.contextmanager
+    def _counted(self, measured: bool) -> Iterator[None]:
+        """While inside, one more measured request has not ended."""
+        self._cohort_open += measured
+        try:
+            yield
+        finally:
+            self._cohort_open -= measured
+            if self._cohort_open == 0 and monotonic_ns() >= self._window_end_ns:
+                self._cohort_ended.set()
+
+
+async def _sleep_until(time_ns: int) -> None:
+    while (left_ns := time_ns - monotonic_ns()) > 0:
+        await asyncio.sleep(left_ns / 1e9)
+
+
+async def _all(coroutines: list[Coroutine[Any, Any, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for coroutine in coroutines:
+            group.create_task(coroutine)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel and wait; an error that a task ended with is raised."""
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result

@@ -1,0 +1,41 @@
+"""What a stage asks of whatever speaks HTTP for it. The one implementation now is `wire`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from workers.loadgen.answer import Answer
+
+
+class ConnectError(Exception):
+    """No connection could be made; the message says why, in words, and holds no secret."""
+
+
+class Connection(Protocol):
+    """The line of one slot: carries one request at a time and is made anew when the server closed it."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request could be sent at once."""
+        ...
+
+    async def ready(self) -> float | None:
+        """Connect if need be. Milliseconds that the connection took, once, before its first request; else null.
+
+        Raises ConnectError.
+        """
+        ...
+
+    async def exchange(self, request_id: str, body: bytes, answer: Answer) -> None:
+        """Send one request and feed `answer`; returns when the line is free again. `answer.outcome` is set then."""
+        ...
+
+    def abort(self) -> None:
+        """Close the line at once; a pending `exchange` returns."""
+        ...
+
+
+class Transport(Protocol):
+    name: str
+
+    def connection(self) -> Connection: ...
