@@ -110,8 +110,9 @@ def find_load_line(
     levels = judge.levels()
     drift, drift_doubts = judge.drift()
     if drift is not None and abs(drift.pct) > DRIFT_MAX_PCT:
-        reason = f"the closing baseline differs from the opening one by {drift.pct:+.0f}%"
-        return _unanswered("drifted", f"none: drifted by {abs(drift.pct):.0f}%", [reason], levels, drift)
+        timed_out = np.isinf(drift.pct)
+        reason = "the closing baseline " + ("timed out" if timed_out else f"differs by {drift.pct:+.0f}%")
+        return _unanswered("drifted", "none: drifted", [reason], levels, drift)
     absent = _absent(levels, stages)
     if all(level.within is None for level in levels if level.concurrency != judge.baseline_concurrency):
         return _unanswered("no_valid_stage", "none: no valid stage", absent, levels, drift)

@@ -114,7 +114,14 @@ def test_drift_gives_no_verdict() -> None:
     line = line_of(ladder((5, 10), lambda c: 1.1, closing=1.2))
     assert (line.verdict, line.max_concurrency.value, line.max_concurrency.relation) == ("drifted", None, None)
     assert line.drift is not None and line.drift.pct == pytest.approx(20, abs=3)
-    assert line.max_concurrency.text.startswith("none: drifted by")
+    assert line.max_concurrency.text.startswith("none: drifted: the closing baseline differs by +")
+
+
+def test_a_closing_baseline_among_timeouts_is_drift() -> None:
+    stages = ladder((5,), lambda c: 1.1, closing=None)
+    cols = fail(columns(seed=2), np.arange(400) % 10 < 7, "timeout")
+    line = line_of([*stages, MeasuredStage(1, "closing", RequestTable.from_columns(cols))])
+    assert line.max_concurrency.text == "none: drifted: the closing baseline timed out"
 
 
 def test_a_small_difference_is_no_drift() -> None:
