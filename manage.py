@@ -6,6 +6,11 @@ import sys
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["up"]:
+        # Before Django: its settings need the database that this command starts.
+        from webapp.up.command import main as up
+
+        sys.exit(up(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from django.core.management import execute_from_command_line
 

@@ -8,6 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 app = Celery("brimline")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["workers"])
+app.autodiscover_tasks(["workers"], related_name="heartbeat")
 
 # One process of a worker's pool is always free for these (`workers.tasks`); one that comes too late is not worth doing.
 app.conf.beat_schedule = {

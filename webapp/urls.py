@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from campaigns.api.urls import api
+from webapp.health import healthz
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", healthz, name="healthz"),
     path("api/v1/", api.urls),
+    path("", include("campaigns.pages.urls")),
 ]

@@ -1,0 +1,104 @@
+"""The children of `manage.py up`: started, watched, restarted when they fall, and ended together."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from webapp.up.errors import UpError, tail
+
+STOP_LIMIT_S = 15.0
+# So many falls within so many seconds are no bad luck.
+FALLS_MAX, FALLS_WITHIN_S = 3, 60.0
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _end_with_parent() -> None:
+    """Runs in the child: ask the kernel (Linux) for SIGTERM when `up` is gone, even killed."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class Child:
+    """One program in a session of its own, so that Ctrl-C at the terminal reaches `up` alone."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    falls: deque[float] = field(default_factory=lambda: deque(maxlen=FALLS_MAX))
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=dict(self.environment),
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+
+    def fallen(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def signal(self, number: int, group: bool = False) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        if group:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
+
+
+class Children:
+    """Ended in the reverse order of their start."""
+
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        self._logs = logs
+        self.environment = dict(environment)
+        self._children: list[Child] = []
+
+    def start(self, name: str, command: Sequence[str]) -> Child:
+        child = Child(name, command, self._logs / f"{name}.log", self.environment)
+        self._children.append(child)
+        child.start()
+        return child
+
+    def check(self) -> None:
+        """Start again what has fallen. Raises UpError for a child that keeps falling."""
+        for child in self._children:
+            if not child.fallen():
+                continue
+            child.falls.append(time.monotonic())
+            if len(child.falls) == FALLS_MAX and child.falls[-1] - child.falls[0] < FALLS_WITHIN_S:
+                raise UpError(f"The {child.name} keeps falling. Its log, {child.log}, ends with:{tail(child.log)}")
+            print(f"  ! the {child.name} ended unexpectedly and is started again; see {child.log}", flush=True)
+            child.start()
+
+    def stop(self, limit_s: float = STOP_LIMIT_S) -> None:
+        """Ask every child to end, then insist; none is left afterwards."""
+        for child in reversed(self._children):
+            child.signal(signal.SIGTERM)
+        deadline = time.monotonic() + limit_s
+        for child in reversed(self._children):
+            if child.process is None:
+                continue
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.signal(signal.SIGKILL, group=True)
+                child.process.wait()
+        self._children.clear()
