@@ -1,0 +1,40 @@
+"""Means of lengths, against the load generator's own draws."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from campaigns.pages.mix_preview import mean_of, preview_of
+from workers.loadgen.plan import parse_mix
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        500,
+        {"dist": "uniform", "min": 100, "max": 900},
+        {"dist": "normal", "mean": 300, "sd": 200, "min": 50, "max": 700},
+        {"dist": "normal", "mean": 300, "sd": 0},
+        {"dist": "lognormal", "median": 200, "sigma": 1.2, "max": 2000},
+        {"dist": "empirical", "values": [1, 2, 30]},
+    ],
+)
+def test_the_mean_is_that_of_what_is_sent(size):
+    mix = parse_mix({"classes": [{"name": "a", "weight": 1, "input_tokens": size, "output_tokens": 10}]})
+    length = mix.classes[0].input_tokens
+    random = Random(1)
+    drawn = [length if isinstance(length, int) else length.draw(random) for _ in range(20_000)]
+    assert mean_of(size) == pytest.approx(fmean(drawn), rel=0.03)
+
+
+@pytest.mark.parametrize("size", [None, "x", {}, {"dist": "uniform"}, {"dist": "other"}, {"dist": "empirical", "values": []}])
+def test_a_length_that_is_not_complete_has_no_mean(size):
+    assert mean_of(size) is None
+
+
+def test_without_weights_there_is_nothing_to_preview():
+    assert preview_of([]) is None
+    assert preview_of([{"name": "a", "weight": 0}]) is None
