@@ -142,13 +142,14 @@ class CampaignForm(InputForm, LaunchForm):
         super().__init__(data, initial=dict(initial or {}))
         self.target_names = {str(one.pk): one.name for one in targets}
         self.mix_names = {str(one.pk): one.name for one in mixes}
-        saved = set(self.mix_names.values())
-        self.presets = {f"{PRESET}{n}": one for n, one in enumerate(PRESETS) if one.name not in saved}
+        self.presets = {f"{PRESET}{n}": one for n, one in enumerate(PRESETS)}
         self.fields["target"].choices = list(self.target_names.items())  # type: ignore[attr-defined]
-        self.fields["mix"].choices = [  # type: ignore[attr-defined]
-            *self.mix_names.items(),
-            *((key, f"{one.name} (preset)") for key, one in self.presets.items()),
-        ]
+        preset_names = [(key, f"{one.name} (preset)") for key, one in self.presets.items()]
+        self.fields["mix"].choices = [*self.mix_names.items(), *preset_names]  # type: ignore[attr-defined]
+        # A preset that became a mix is not offered again, but a form that is sent again may still say it.
+        saved = set(self.mix_names.values())
+        offered = [(key, name) for key, name in preset_names if self.presets[key].name not in saved]
+        self.fields["mix"].widget.choices = [*self.mix_names.items(), *offered]  # type: ignore[attr-defined]
         self.rows["criteria"] = (
             posted_rows(data, "criterion", CRITERION_COLUMNS, NEW_CRITERION)
             if data is not None

@@ -58,7 +58,7 @@ def test_a_viewer_gets_no_form_that_changes_something(addresses, viewer, name):
     assert "Your role is viewer" in response.content.decode()
 
 
-@pytest.mark.parametrize("name", ACTIONS + ["campaign-new"] + FORMS)
+@pytest.mark.parametrize("name", [*ACTIONS, "campaign-new", *FORMS])
 def test_a_viewer_cannot_act(addresses, viewer, name):
     assert viewer.post(addresses[name]).status_code == 403
     assert Run.objects.count() == 1
@@ -89,7 +89,9 @@ def test_logging_in_leads_to_the_page_that_was_asked_for(db):
     make_user("ann")
     client = Client()
     wanted = reverse("target-list")
-    response = client.post(f"{reverse('login')}?next={wanted}", {"username": "ann", "password": PASSWORD, "next": wanted})
+    response = client.post(
+        f"{reverse('login')}?next={wanted}", {"username": "ann", "password": PASSWORD, "next": wanted}
+    )
     assert response["Location"] == wanted
 
 

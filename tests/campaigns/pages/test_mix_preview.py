@@ -30,7 +30,9 @@ def test_the_mean_is_that_of_what_is_sent(size):
     assert mean_of(size) == pytest.approx(fmean(drawn), rel=0.03)
 
 
-@pytest.mark.parametrize("size", [None, "x", {}, {"dist": "uniform"}, {"dist": "other"}, {"dist": "empirical", "values": []}])
+@pytest.mark.parametrize(
+    "size", [None, "x", {}, {"dist": "uniform"}, {"dist": "other"}, {"dist": "empirical", "values": []}]
+)
 def test_a_length_that_is_not_complete_has_no_mean(size):
     assert mean_of(size) is None
 
