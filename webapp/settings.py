@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from webapp import environment
 
@@ -103,7 +104,8 @@ USE_I18N = True
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATIC_ROOT = DATA_DIR / "static"
+# BRIMLINE_STATIC: where collected static files lie, when not in the data directory (an image holds its own).
+STATIC_ROOT = Path(environment.value("BRIMLINE_STATIC") or DATA_DIR / "static")
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
