@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from campaigns.services.outcomes import Outcomes
 
-# Fewer ended requests than this say nothing: the first one of a slow server may fail by chance.
+# Fewer ended requests than this say nothing yet: the first one of a slow server may fail by chance.
 ENDED_MIN = 5
 
 
@@ -20,13 +20,14 @@ class FailureShare:
 
     def take(self, t_s: float, outcomes: Outcomes) -> None:
         """`t_s`: seconds since the stage began."""
-        if self._reason is None and t_s >= self._after_s and self.exceeded(outcomes):
+        enough = t_s >= self._after_s and outcomes.ended >= ENDED_MIN
+        if self._reason is None and enough and self.exceeded(outcomes):
             self._reason = str(outcomes)
 
     def exceeded(self, outcomes: Outcomes) -> bool:
-        """Whether the share is too high, whenever it is."""
+        """Whether the share of a whole stage is too high."""
         share = outcomes.failed_pct
-        return share is not None and outcomes.ended >= ENDED_MIN and share > self._error_pct
+        return share is not None and share > self._error_pct
 
     def fired(self) -> str | None:
         """The reason in words, once it fired."""

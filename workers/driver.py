@@ -27,7 +27,7 @@ from webapp.environment import ROOT
 POLL_S = 0.25
 # On SIGTERM the generator closes its streams and writes its log in less than a second; a long log takes longer.
 END_WITHIN_S = 5.0
-STDERR_TAIL = 2_000
+STDERR_TAIL = 600
 # The one name under which the generator finds the target's key.
 KEY_VARIABLE = "BRIMLINE_TARGET_KEY"
 

