@@ -35,6 +35,7 @@ class Answer:
 
     `arrivals_ns` holds the time of every event that carried output; `t_first_ns` and `t_last_ns` stay null when the
     server answered with one JSON object instead of a stream. `on_output(answer)` is called at each of these events.
+    `connect_ms` is what the connection took when this request is its first; `resent`: a kept one was found closed.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class Answer:
         "arrivals_ns",
         "cached_tokens",
         "completion_tokens",
+        "connect_ms",
         "error",
         "finish_reason",
         "http_status",
@@ -71,6 +73,7 @@ class Answer:
         self.t_end_ns: int | None = None
         self.arrivals_ns = array("q")
         self.streamed = True
+        self.connect_ms: float | None = None
         self.resent = False
         self.finish_reason: str | None = None
         self.prompt_tokens: int | None = None

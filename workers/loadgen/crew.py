@@ -90,11 +90,7 @@ class Crew:
         if self._cancelled:
             self.cancel()
         try:
-            async with asyncio.TaskGroup() as group:
-                for member in self._members:
-                    group.create_task(member.listen())
-        except* PartFailed as failures:
-            raise failures.exceptions[0] from None
+            await asyncio.gather(*(member.listen() for member in self._members))
         finally:
             for member in self._members:
                 member.end()

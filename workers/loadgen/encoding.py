@@ -20,6 +20,11 @@ class Inflater:
         self._start = b""
         self._started = False
 
+    @property
+    def whole(self) -> bool:
+        """Whether the body may end here."""
+        return self._inflate.eof if self._started else not self._start
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Parts of at most 1 MiB. Raises EncodingError."""
         if not self._started:

@@ -98,7 +98,8 @@ def _read_loosely(data: bytes) -> Reading | None:
     try:
         typed = msgspec.convert(document, _Object | None)
     except (msgspec.MsgspecError, RecursionError):
-        return Reading(error=_message_of(document) or f"an event has an unknown shape: {_shown(data)}")
+        words = document if isinstance(document, str) else ""
+        return Reading(error=words or f"an event has an unknown shape: {_shown(data)}")
     return _read(typed) if typed is not None else None
 
 

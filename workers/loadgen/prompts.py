@@ -5,7 +5,8 @@ one, with a nonce of the operating system's randomness, so that no cache has see
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -81,6 +82,36 @@ class PromptMaker:
             text = f"{nonce} {prompt.prompt}"
             return msgspec.json.encode([{"role": "user", "content": text}] if self._chat else text)
         return msgspec.json.encode([_mark(prompt.messages[0], nonce), *prompt.messages[1:]])
+
+
+class PreparedRequests:
+    """Requests in the dealt order, made before they are due; at most `limit` of them (null: endless)."""
+
+    def __init__(self, dealt: Iterator[Dealt], maker: PromptMaker, ahead: int, limit: int | None) -> None:
+        self._dealt = dealt
+        self._maker = maker
+        self._ahead = ahead
+        self._left = limit
+        self._ready: deque[Prepared] = deque()
+        self.refill()
+
+    def refill(self) -> None:
+        while len(self._ready) < self._ahead:
+            self._ready.append(self._maker.make(next(self._dealt)))
+
+    def remake(self) -> None:
+        """With what the calibration knows now."""
+        self._ready = deque(self._maker.make(prepared.dealt) for prepared in self._ready)
+
+    def take(self) -> Prepared | None:
+        """Null when the limit is reached."""
+        if self._left is not None:
+            if self._left == 0:
+                return None
+            self._left -= 1
+        if not self._ready:
+            self.refill()
+        return self._ready.popleft()
 
 
 def _mark(message: dict[str, Any], nonce: str) -> dict[str, Any]:

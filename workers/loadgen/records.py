@@ -110,7 +110,6 @@ class Records:
         attempt: int,
         measured: bool,
         t_due_ns: int,
-        connect_ms: float | None,
         lateness_ns: int | None,
         error: str | None,
     ) -> None:
@@ -137,7 +136,7 @@ class Records:
             "t_first_ns": self._since_start(answer.t_first_ns),
             "t_last_ns": self._since_start(answer.t_last_ns),
             "t_end_ns": self._since_start(answer.t_end_ns),
-            "connect_ms": np.nan if connect_ms is None else connect_ms,
+            "connect_ms": np.nan if answer.connect_ms is None else answer.connect_ms,
             "input_tokens": planned if answer.prompt_tokens is None else answer.prompt_tokens,
             "output_tokens": answer.output_tokens,
             "cached_tokens": answer.cached_tokens,

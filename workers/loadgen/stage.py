@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,18 +22,20 @@ from workers.loadgen.answer import Answer, Outcome
 from workers.loadgen.arrivals import first_sends_s, open_arrivals_s
 from workers.loadgen.backoff import Backoff
 from workers.loadgen.calibration import Calibrator
-from workers.loadgen.deal import Dealt, deal
+from workers.loadgen.deal import deal
 from workers.loadgen.gauge import Gauge
 from workers.loadgen.plan import ClosedLoad, OpenLoad, Plan
 from workers.loadgen.progress import Meter, Phase, Tick
 from workers.loadgen.prompt_files import FilePrompt
-from workers.loadgen.prompts import Prepared, PromptMaker
+from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 from workers.loadgen.records import Records
 from workers.loadgen.summary import Window
 from workers.loadgen.transport import ConnectError, Connection, Transport
 
 # Bodies made ahead: enough for slots that become free together, few enough for long prompts to fit in memory.
 _PREPARED_MAX = 32
+# A request begun this shortly before the window may be sent inside it, and then the drain has to wait for it too.
+_SENDING_NS = 50_000_000
 _RETRIED = {Outcome.TIMEOUT, Outcome.REFUSED, Outcome.HTTP_ERROR, Outcome.CONNECT_ERROR, Outcome.STREAM_ERROR}
 
 
@@ -48,36 +49,6 @@ class Share:
     def of(self, total: int) -> int:
         """This part's share of a whole number."""
         return total // self.parts + (self.part < total % self.parts)
-
-
-class PreparedRequests:
-    """Requests in the dealt order, made before they are due; at most `limit` of them (null: endless)."""
-
-    def __init__(self, dealt: Iterator[Dealt], maker: PromptMaker, ahead: int, limit: int | None) -> None:
-        self._dealt = dealt
-        self._maker = maker
-        self._ahead = ahead
-        self._left = limit
-        self._ready: deque[Prepared] = deque()
-        self.refill()
-
-    def refill(self) -> None:
-        while len(self._ready) < self._ahead:
-            self._ready.append(self._maker.make(next(self._dealt)))
-
-    def remake(self) -> None:
-        """With what the calibration knows now."""
-        self._ready = deque(self._maker.make(prepared.dealt) for prepared in self._ready)
-
-    def take(self) -> Prepared | None:
-        """Null when the limit is reached."""
-        if self._left is not None:
-            if self._left == 0:
-                return None
-            self._left -= 1
-        if not self._ready:
-            self.refill()
-        return self._ready.popleft()
 
 
 class StagePart:
@@ -203,6 +174,9 @@ class StagePart:
     def _in_window(self, time_ns: int) -> bool:
         return self._window_start_ns <= time_ns < self._window_end_ns
 
+    def _may_be_measured(self, begun_ns: int) -> bool:
+        return self._window_start_ns - _SENDING_NS <= begun_ns < self._window_end_ns
+
     # Load
 
     async def _load(self) -> None:
@@ -257,7 +231,7 @@ class StagePart:
                     self._idle.append(connection)
             except asyncio.CancelledError:
                 if connection is None:
-                    self._record(prepared, self._answer(due_ns), due_ns, 1, None, None)
+                    self._record(prepared, self._answer(due_ns), due_ns, 1, None)
                 raise
 
     async def _request(self, connection: Connection, prepared: Prepared, due_ns: int) -> Answer:
@@ -274,13 +248,12 @@ class StagePart:
         answer = self._answer(due_ns)
         loop = asyncio.get_running_loop()
         waits_for_nothing = connection.connected and attempt == 1
-        connect_ms: float | None = None
         timer: asyncio.TimerHandle | None = None
         try:
-            connect_ms = await connection.ready()
+            await connection.ready()
             timer = loop.call_later(self._plan.timeout_s, self._expire, connection, answer)
             loop.call_soon(self._requests.refill)
-            with self._counted(not self._open and self._in_window(monotonic_ns())):
+            with self._counted(not self._open and self._may_be_measured(monotonic_ns())):
                 self.meter.sent += 1
                 self.meter.in_flight += 1
                 try:
@@ -294,8 +267,8 @@ class StagePart:
                 timer.cancel()
             if answer.outcome is None:
                 connection.abort()
-            lateness_ns = answer.t_sent_ns - due_ns if waits_for_nothing and answer.t_sent_ns is not None else None
-            self._record(prepared, answer, due_ns, attempt, connect_ms, lateness_ns)
+            own_ns = answer.t_sent_ns if waits_for_nothing and not answer.resent else None
+            self._record(prepared, answer, due_ns, attempt, None if own_ns is None else own_ns - due_ns)
         return answer
 
     def _answer(self, due_ns: int) -> Answer:
@@ -311,7 +284,6 @@ class StagePart:
         answer: Answer,
         due_ns: int,
         attempt: int,
-        connect_ms: float | None,
         lateness_ns: int | None,
     ) -> None:
         answer.fail(Outcome.CANCELLED, self._end_reason, monotonic_ns())
@@ -323,7 +295,6 @@ class StagePart:
             attempt=attempt,
             measured=self._in_window(decisive_ns),
             t_due_ns=due_ns,
-            connect_ms=connect_ms,
             lateness_ns=lateness_ns if self._in_window(decisive_ns) else None,
             error=self._redact(answer.error) if answer.error else None,
         )

@@ -19,11 +19,8 @@ class Connection(Protocol):
         """Whether a request could be sent at once."""
         ...
 
-    async def ready(self) -> float | None:
-        """Connect if need be. Milliseconds that the connection took, once, before its first request; else null.
-
-        Raises ConnectError.
-        """
+    async def ready(self) -> None:
+        """Connect if need be. Raises ConnectError."""
         ...
 
     async def exchange(self, request_id: str, body: bytes, answer: Answer) -> None:

@@ -61,29 +61,22 @@ class WireConnection:
     def __init__(self, transport: WireTransport) -> None:
         self._transport = transport
         self._socket: _Socket | None = None
-        self._connect_ms: float | None = None
 
     @property
     def connected(self) -> bool:
         return self._socket is not None and self._socket.usable
 
-    async def ready(self) -> float | None:
-        if not self.connected:
-            self._socket, self._connect_ms = await self._connect()
-        assert self._socket is not None
-        return self._connect_ms if not self._socket.used else None
+    async def ready(self) -> None:
+        await self._ready_socket()
 
     async def exchange(self, request_id: str, body: bytes, answer: Answer) -> None:
         head = b"%sX-Request-Id: %s\r\nContent-Length: %d\r\n\r\n"
         request = head % (self._transport.head, request_id.encode(), len(body)) + body
         try:
-            await self.ready()
-            assert self._socket is not None
-            if not await self._socket.exchange(request, answer):
+            if not await (await self._ready_socket()).exchange(request, answer):
                 # The server closed a kept connection while the request was on its way: not its answer to this request.
                 answer.resent = True
-                await self.ready()
-                await self._socket.exchange(request, answer)
+                await (await self._ready_socket()).exchange(request, answer)
         except ConnectError as error:
             answer.fail(Outcome.CONNECT_ERROR, str(error), monotonic_ns())
 
@@ -91,7 +84,12 @@ class WireConnection:
         if self._socket is not None:
             self._socket.abort()
 
-    async def _connect(self) -> tuple[_Socket, float]:
+    async def _ready_socket(self) -> _Socket:
+        if self._socket is None or not self._socket.usable:
+            self._socket = await self._connect()
+        return self._socket
+
+    async def _connect(self) -> _Socket:
         to = self._transport
         loop = asyncio.get_running_loop()
         place = f"{to.host} port {to.port}"
@@ -113,15 +111,17 @@ class WireConnection:
             except (OSError, UnicodeError) as error:
                 words = getattr(error, "strerror", None) or str(error)
                 raise ConnectError(f"no connection to {place}: {words}") from None
-        return made, (monotonic_ns() - started_ns) / 1e6
+        made.connect_ms = (monotonic_ns() - started_ns) / 1e6
+        return made
 
 
 class _Socket(asyncio.Protocol):
-    """One socket and its parser. `usable`: the next request can be sent on it; `used`: it has carried one."""
+    """One socket and its parser. `usable`: the next request can be sent on it."""
 
     def __init__(self) -> None:
         self.usable = False
-        self.used = False
+        self.connect_ms: float | None = None
+        self._used = False
         self._parser = httptools.HttpResponseParser(self)
         self._answer: Answer | None = None
         self._waiter: asyncio.Future[bool] | None = None
@@ -139,14 +139,18 @@ class _Socket(asyncio.Protocol):
 
     async def exchange(self, request: bytes, answer: Answer) -> bool:
         """False when a kept connection closed before a byte came back: the request may be sent anew."""
-        kept, self.used, self.usable = self.used, True, False
+        kept, self._used, self.usable = self._used, True, False
+        answer.connect_ms = None if kept else self.connect_ms
         self._reset()
         self._answer = answer
         answer.t_sent_ns = None
         self._waiter = asyncio.get_running_loop().create_future()
+        # Where all goes in one call, its start is the time: this process may lose the CPU before the call returns,
+        # while the server is at work already.
+        before_ns = monotonic_ns()
         self._transport.write(request)
         if self._transport.get_write_buffer_size() == 0:
-            answer.sent(monotonic_ns())
+            answer.sent(before_ns)
         try:
             await self._waiter
         finally:
@@ -203,7 +207,7 @@ class _Socket(asyncio.Protocol):
         answer = self._answer
         if answer is not None and self._in_body:
             if error is None and not self._framed:
-                answer.finish(self._now_ns)
+                self._finish(answer)
             else:
                 answer.lose(str(error or "the server closed the connection"), self._now_ns)
         self._wake()
@@ -256,12 +260,17 @@ class _Socket(asyncio.Protocol):
         answer = self._answer
         if answer is None or self._answered:
             return
-        answer.finish(self._now_ns)
+        self._finish(answer)
         if self._keep_alive and self._transport.get_write_buffer_size() == 0:
             self.usable = True
         else:
             self._transport.abort()
         self._wake()
+
+    def _finish(self, answer: Answer) -> None:
+        if self._inflater is not None and not self._inflater.whole:
+            answer.lose("its compression has no end", self._now_ns)
+        answer.finish(self._now_ns)
 
     def _fail_parsing(self, answer: Answer, error: Exception) -> None:
         if self._in_body:
