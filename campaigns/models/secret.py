@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
@@ -84,7 +84,13 @@ class StoredSecret(Secret):
             return self._token
 
 
-class SecretField(models.BinaryField):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+    _Binary = models.BinaryField[Secret | str, Secret]
+else:
+    _Binary = models.BinaryField
+
+
+class SecretField(_Binary):
     """Stores Fernet tokens; holds `Secret` in Python, assigned as a `Secret` or a str. Empty is stored as null."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

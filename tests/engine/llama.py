@@ -69,7 +69,7 @@ def running(directory: Path) -> Iterator[Engine]:
     tiny_model.write(weights)
     log = directory / "server.log"
     port = free_port()
-    command = [binary, "-m", weights, "-a", MODEL, "-np", str(SLOTS), "-c", str(SLOTS * 4096), "-t", "1"]
+    command = [str(binary), "-m", str(weights), "-a", MODEL, "-np", str(SLOTS), "-c", str(SLOTS * 4096), "-t", "1"]
     command += ["--metrics", "--cache-ram", "0", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"LD_LIBRARY_PATH": str(binary.parent)}
     with log.open("wb") as out:

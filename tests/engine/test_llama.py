@@ -78,7 +78,7 @@ def test_a_whole_campaign_finishes_with_the_engines_own_counts(llama: Engine) ->
     run.refresh_from_db()
 
     assert run.state == RunState.DONE, run.end_reason
-    assert run.preflight["detected"]["engine"] == "llama.cpp" and not run.simulated
+    assert run.preflight and run.preflight["detected"]["engine"] == "llama.cpp" and not run.simulated
     assert run.result.text == run.end_reason
     ok = [
         row

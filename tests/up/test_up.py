@@ -1,4 +1,4 @@
-"""`manage.py up` on a real machine: it starts, stops without a trace, comes back with its data, and says what is wrong."""
+"""`manage.py up` for real: it starts, ends without a trace, comes back with its data, and says what is wrong."""
 
 from __future__ import annotations
 

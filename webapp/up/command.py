@@ -111,8 +111,8 @@ def _check_port(host: str, port: int) -> None:
         raise UpError(f"{host} is not an address of this machine. Choose another with --bind HOST:PORT.") from None
     except OSError as error:
         raise UpError(
-            f"Cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Stop what uses that port, or choose another with "
-            f"--bind {host}:PORT."
+            f"Cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Stop what uses that port, or choose "
+            f"another with --bind {host}:PORT."
         ) from None
 
 

@@ -28,7 +28,8 @@ def held(data: Path) -> Iterator[None]:
         raise UpError(f"The data directory {data} is not a directory. Choose another with --data.") from None
     except OSError as error:
         raise UpError(
-            f"The data directory {data} cannot be used: {error.strerror}. Make it writable, or choose another with --data."
+            f"The data directory {data} cannot be used: {error.strerror}. Make it writable, or choose another with "
+            "--data."
         ) from None
     try:
         try:

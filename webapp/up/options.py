@@ -29,10 +29,13 @@ def parse(arguments: list[str]) -> Options:
         description="Start Brimline: database, broker, worker, beat and web server, as one process tree. "
         "DATABASE_URL and REDIS_URL in the environment name servers of your own instead of the embedded ones.",
     )
-    parser.add_argument("--demo", action="store_true", help="also the simulated engine, a demo user and a demo campaign")
+    parser.add_argument("--demo", action="store_true", help="also a simulated engine, a demo user and a demo campaign")
     parser.add_argument("--bind", metavar="HOST:PORT", default="127.0.0.1:8000", help="default: %(default)s")
     parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="embedded servers' files, keys and logs (default: BRIMLINE_DATA or var/)"
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="servers' files, keys and logs (default: BRIMLINE_DATA or var/)",
     )
     given = parser.parse_args(arguments)
     host, _, port = given.bind.rpartition(":")
