@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.loadgen.program import Program, plan_for, run
@@ -415,6 +416,54 @@ def test_a_stage_ends_with_its_parent_when_asked(server: Server, tmp_path: Path)
         parent.wait()
         if Path(f"/proc/{child}").exists():
             os.kill(child, signal.SIGKILL)
+
+
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    return [child.pid for child in psutil.Process(process.pid).children()]
+
+
+def test_a_lost_process_of_a_stage_fails_the_stage(server: Server, tmp_path: Path) -> None:
+    program = Program(plan_for(server.base_url, 4, measure_s=600, processes=2), tmp_path)
+    until(lambda: len(server.seen) > 4)
+    first, second = children_of(program.process)
+    os.kill(first, signal.SIGKILL)
+    ran = program.finish()
+    assert ran.code == 1
+    assert "ended with exit code -9" in ran.errors
+    assert not (tmp_path / "summary.json").exists()
+    until(lambda: not psutil.pid_exists(second))
+
+
+def test_the_processes_of_a_stage_end_with_the_one_that_leads(server: Server, tmp_path: Path) -> None:
+    program = Program(plan_for(server.base_url, 4, measure_s=600, processes=2), tmp_path)
+    until(lambda: len(server.seen) > 4)
+    children = children_of(program.process)
+    program.process.kill()
+    until(lambda: not any(psutil.pid_exists(child) for child in children))
+    program.finish()
+
+
+def test_the_test_server_is_a_program_too(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.loadgen.server",
+        "--port",
+        "0",
+        "--print-port",
+        "--ttft-ms",
+        "1",
+        "--no-usage",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        summary = run(plan_for(f"http://127.0.0.1:{port}", max_requests=4, warmup_s=0), tmp_path).summary
+        assert (summary["requests"]["ok"], summary["token_source"]) == (4, "events")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_reader_that_went_away_does_not_stop_the_stage(server: Server, tmp_path: Path) -> None:

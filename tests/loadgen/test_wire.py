@@ -232,6 +232,8 @@ CHUNKED = head_with("Transfer-Encoding: chunked")
         (CHUNKED + b"2d\r\n" + STREAM[:45] + b"\r\n5\r\nda", Outcome.STREAM_ERROR, "cut short"),
         (CHUNKED + b"zz\r\n", Outcome.STREAM_ERROR, "framing"),
         (head_with("Content-Length: 0"), Outcome.STREAM_ERROR, "empty"),
+        (b"HTTP/1.1 503 No\r\nContent-Length: 99\r\n\r\nbusy", Outcome.REFUSED, "HTTP 503: busy"),
+        (b"HTTP/1.1 500 No\r\nContent-Encoding: br\r\n\r\nxx", Outcome.HTTP_ERROR, "HTTP 500"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", Outcome.STREAM_ERROR, "empty"),
         (b"", Outcome.CONNECT_ERROR, "before it answered"),
         (b"HTTP/1.1 200 OK\r\nContent-", Outcome.CONNECT_ERROR, "before it answered"),

@@ -121,6 +121,10 @@ class Answer:
     def _counted_by_server(self) -> bool:
         return self.completion_tokens is not None and (self.completion_tokens > 0 or not self.arrivals_ns)
 
+    @property
+    def _refused(self) -> bool:
+        return self.http_status is not None and not 200 <= self.http_status < 300
+
     # Called by the transport, in this order.
 
     def sent(self, now_ns: int) -> None:
@@ -133,7 +137,7 @@ class Answer:
             return
         self.http_status = status
         self.t_headers_ns = now_ns
-        if not 200 <= status < 300:
+        if self._refused:
             self._body = self._collect_error
             retry_after = headers.get(b"retry-after")
             self.retry_after = retry_after.decode("latin-1") if retry_after is not None else None
@@ -151,11 +155,10 @@ class Answer:
         """The whole body arrived, as its framing tells."""
         if self.outcome is not None:
             return
-        status = self.http_status or 0
-        if not 200 <= status < 300:
-            outcome = Outcome.REFUSED if status in (429, 503) else Outcome.HTTP_ERROR
+        if self._refused:
+            outcome = Outcome.REFUSED if self.http_status in (429, 503) else Outcome.HTTP_ERROR
             words = error_text(bytes(self._buffer))
-            self.fail(outcome, f"HTTP {status}: {words}" if words else f"HTTP {status}", now_ns)
+            self.fail(outcome, f"HTTP {self.http_status}" + (f": {words}" if words else ""), now_ns)
         elif self._splitter is not None:
             self._finish_stream(self._splitter, now_ns)
         elif self._body == self._collect_json:
@@ -164,7 +167,9 @@ class Answer:
             self.fail(Outcome.STREAM_ERROR, "the answer is empty", now_ns)
 
     def lose(self, reason: str, now_ns: int) -> None:
-        """The connection or the coding broke before the body was whole."""
+        """The connection or the coding broke before the body was whole. A status of failure still counts."""
+        if self._refused:
+            self.finish(now_ns)
         self.fail(Outcome.STREAM_ERROR, f"the answer was cut short: {reason}", now_ns)
 
     def fail(self, outcome: Outcome, error: str, now_ns: int) -> None:

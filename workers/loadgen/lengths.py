@@ -91,12 +91,6 @@ def mean(length: Length) -> float:
     return float(length) if isinstance(length, int) else length.mean
 
 
-def largest(length: Length) -> int:
-    if isinstance(length, int):
-        return length
-    return max(length.values) if isinstance(length, Empirical) else length.max
-
-
 def check_bounds(length: object, path: str, problems: Problems) -> None:
     if isinstance(length, (Uniform, Normal, Lognormal)) and length.min > length.max:
         problems.add(join(path, "min"), f"must not be above max ({length.max}), not {length.min}")

@@ -87,15 +87,16 @@ class StagePart:
 
     async def prepare(self) -> None:
         """Make the closed loop's connections, so that no request waits for one. A failure shows later, at a request."""
-        if self._open:
-            return
-        self._idle = [self._transport.connection() for _ in range(self._slots)]
-        connecting = [asyncio.create_task(self._connect(connection)) for connection in self._idle]
-        stop = asyncio.create_task(self._stop.wait())
-        while connecting and not stop.done():
-            await asyncio.wait([stop, *connecting], return_when=asyncio.FIRST_COMPLETED)
-            connecting = [task for task in connecting if not task.done()]
-        await _cancel([stop, *connecting])
+        if not self._open:
+            self._idle = [self._transport.connection() for _ in range(self._slots)]
+            connecting = asyncio.create_task(_all([self._connect(connection) for connection in self._idle]))
+            stop = asyncio.create_task(self._stop.wait())
+            await asyncio.wait([connecting, stop], return_when=asyncio.FIRST_COMPLETED)
+            await _cancel([connecting, stop])
+        # Collecting garbage pauses everything for milliseconds; reference counts free what requests leave behind.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
 
     async def run(
         self, start_ns: int, on_tick: Callable[[Tick, Phase, float], None], hold: Callable[[], Awaitable[None]] | None
@@ -111,10 +112,6 @@ class StagePart:
         self._window_end_ns = self._window_start_ns + round(plan.measure_s * 1e9)
         window_ns = (self._window_start_ns - start_ns, self._window_end_ns - start_ns)
         self._records = Records([one.name for one in plan.mix.classes], start_ns, window_ns, plan.keep_itl)
-        # Collecting garbage pauses everything for milliseconds; reference counts free what requests leave behind.
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         load = asyncio.create_task(self._load())
         helpers = [asyncio.create_task(self._timeline(hold)), asyncio.create_task(self._tick_each_second(on_tick))]
         stop = asyncio.create_task(self._stop.wait())
@@ -131,9 +128,6 @@ class StagePart:
         """End at once; what is in flight is closed and recorded as cancelled."""
         self.cancelled = True
         self._end("the stage was cancelled")
-
-    def tick(self) -> Tick:
-        return self.meter.tick()
 
     # Time
 
