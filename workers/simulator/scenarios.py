@@ -32,8 +32,8 @@ _8B_ON_80GB = CostModel(
     flops_per_s=2.0e14,
     cpu_s_per_step=0.0004,
     cpu_s_per_sequence=0.00006,
-    cpu_s_per_request=0.030,
-    cpu_jitter_per_request=0.25,
+    cpu_s_per_request=0.050,
+    cpu_jitter_per_request=0.2,
 )
 
 _SCENARIOS = (

@@ -23,7 +23,7 @@ class SchedulerLimits:
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One request inside the engine. Times are the model's seconds, None: not yet; `gap_s` is between the last tokens."""
+    """One request inside the engine. Times are the model's seconds, None: not yet; `gap_s`: between the last tokens."""
 
     prompt_tokens: int
     output_tokens: int

@@ -51,7 +51,7 @@ class Truth:
 def find_truth(scenario: Scenario, mix: Mix, ladder: list[int], noise: float, seed: int) -> Truth:
     """`ladder`: concurrencies to test beside 1. Where a metric fails, the gap below is bisected."""
     stages: dict[int, StageTruth] = {}
-    baseline = _p50(_run(scenario, mix, 1, noise, seed).measured)
+    baseline = _p50(mix, _run(scenario, mix, 1, noise, seed).measured)
 
     def stage(concurrency: int) -> StageTruth:
         if concurrency not in stages:
@@ -94,7 +94,7 @@ def _stage(
     scenario: Scenario, mix: Mix, concurrency: int, noise: float, seed: int, baseline: dict[Metric, dict[str, float]]
 ) -> StageTruth:
     run = _run(scenario, mix, concurrency, noise, seed)
-    p50 = _p50(run.measured)
+    p50 = _p50(mix, run.measured)
     return StageTruth(
         concurrency,
         p50,
@@ -152,9 +152,10 @@ def _run(scenario: Scenario, mix: Mix, concurrency: int, noise: float, seed: int
     return _Stage(measured, now_s - start_s, ended, tokens)
 
 
-def _p50(measured: dict[TrafficClass, list[Sequence]]) -> dict[Metric, dict[str, float]]:
+def _p50(mix: Mix, measured: dict[TrafficClass, list[Sequence]]) -> dict[Metric, dict[str, float]]:
     p50: dict[Metric, dict[str, float]] = {metric: {} for metric in METRICS}
-    for one, sequences in measured.items():
+    for one in mix.classes:
+        sequences = measured[one]
         p50["ttft_ms"][one.name] = median(_ttft_ms(sequence) for sequence in sequences)
         if one.output_tokens > 1:
             p50["tpot_ms"][one.name] = median(_tpot_ms(sequence) for sequence in sequences)
