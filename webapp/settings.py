@@ -17,6 +17,9 @@ SECRET_KEY = environment.value("BRIMLINE_SECRET_KEY") or hashlib.sha256(str(DATA
 SECRET_KEY_IS_SET = bool(environment.value("BRIMLINE_SECRET_KEY"))
 FIELD_KEYS = environment.words("BRIMLINE_FIELD_KEYS")
 
+# BRIMLINE_DEMO_PASSWORD: the demo user's password; without it `manage.py demo` makes one and prints it, once.
+DEMO_PASSWORD = environment.value("BRIMLINE_DEMO_PASSWORD")
+
 DEBUG = environment.flag("BRIMLINE_DEBUG")
 # BRIMLINE_HOSTS: the names under which people reach the site.
 ALLOWED_HOSTS = environment.words("BRIMLINE_HOSTS", "127.0.0.1,localhost,[::1]")

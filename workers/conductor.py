@@ -27,10 +27,10 @@ from campaigns.services.finish import analyse_run, analyse_stages, decode_stage,
 from campaigns.services.outcomes import Outcomes
 from campaigns.services.preflight import PreflightReport, PreflightStopped, preflight
 from campaigns.services.sequence import PlannedStage, WholeStage, find_ceiling, next_stage
+from campaigns.services.stage_plan import generation_of, stage_plan
 from workers.abort import FailureShare
 from workers.driver import DriverFailed
 from workers.measure import Measured, measure
-from workers.stage_plan import generation_of, stage_plan
 from workers.watch import Stop, Watch
 
 log = logging.getLogger(__name__)
@@ -67,10 +67,11 @@ def conduct(run_id: int, worker: str) -> None:
         log.info("run %s is %s: %s", run_id, over.state, over.reason)
         if over.state in (RunState.CANCELLED, RunState.FAILED, RunState.ABORTED):
             analyse_run(Run.objects.select_related("campaign").get(pk=run_id))
+        housekeeping.start_queued_runs()
     except ClaimLost as lost:
         log.warning("left without a word: %s", lost)
-    finally:
-        housekeeping.start_queued_runs()
+    except (DatabaseError, InterfaceError):
+        log.exception("run %s: its end could not be written; it will be found lost", run_id)
 
 
 def _conduct(hold: Hold) -> RunOver:
@@ -158,7 +159,7 @@ class Conductor:
 
     def _next(self) -> PlannedStage | None:
         """Judge the whole stages, and say what comes after them."""
-        stages = list(self._run.stages.whole().select_related("request_log").order_by("index"))
+        stages = list(self._run.stages.whole().order_by("index"))
         whole = [
             WholeStage(StageKind(stage.kind), stage.concurrency, (stage.ended_at - stage.started_at).total_seconds())
             for stage in stages

@@ -18,6 +18,6 @@ def is_stopping() -> bool:
     return _stopping[0] != 0
 
 
-@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+@worker_shutting_down.connect
 def announce(**_: object) -> None:
     _stopping[0] = 1

@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 _places = 1
 
 
-@worker_init.connect  # type: ignore[untyped-decorator]
+@worker_init.connect
 def count_places(sender: Any, **_: object) -> None:
     global _places
     processes = sender.concurrency if isinstance(sender.concurrency, int) else os.cpu_count() or 1
     _places = max(1, processes - 1)
 
 
-@shared_task(bind=True, name="workers.tasks.run_campaign")  # type: ignore[untyped-decorator]
+@shared_task(bind=True, name="workers.tasks.run_campaign")
 def run_campaign(self: Task, run_id: int) -> None:
     worker = self.request.hostname or "worker"
     if Run.objects.filter(worker=worker, state__in=ACTIVE_STATES).count() >= _places:
@@ -37,11 +37,11 @@ def run_campaign(self: Task, run_id: int) -> None:
     conduct(run_id, worker)
 
 
-@shared_task(name="workers.tasks.mark_lost_runs")  # type: ignore[untyped-decorator]
+@shared_task(name="workers.tasks.mark_lost_runs")
 def mark_lost_runs() -> None:
     housekeeping.mark_lost_runs()
 
 
-@shared_task(name="workers.tasks.start_queued_runs")  # type: ignore[untyped-decorator]
+@shared_task(name="workers.tasks.start_queued_runs")
 def start_queued_runs() -> None:
     housekeeping.start_queued_runs()

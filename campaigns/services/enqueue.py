@@ -10,7 +10,6 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from campaigns.models import Run
-from webapp import celery_app
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from campaigns.models import Run, RunState, Stage, StageKind, StageState
 from campaigns.models.plan import RunPlan
 from campaigns.services.estimate import bisections
 from campaigns.services.outcomes import Outcomes
-from campaigns.services.sequence import PlannedStage, known_stages
+from campaigns.services.sequence import PlannedStage, WholeStage, missing_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,10 @@ def _left(plan: RunPlan, whole: Sequence[Stage], running: Stage | None) -> list[
     kinds = {stage.kind for stage in seen}
     if StageKind.CLOSING in kinds:
         return []
-    *ladder, closing = known_stages(plan)
-    begun = sum(stage.kind in (StageKind.BASELINE, StageKind.LADDER) for stage in seen)
+    begun = [WholeStage(StageKind(stage.kind), stage.concurrency, _took_s(stage)) for stage in seen]
+    *ladder, closing = missing_stages(plan, begun)
     # Refinement begins when the ladder is over, be it before its last stage.
-    ladder_left = [] if StageKind.REFINE in kinds else ladder[begun:]
-    return [*ladder_left, *_refinement_left(plan, seen), closing]
+    return [*([] if StageKind.REFINE in kinds else ladder), *_refinement_left(plan, seen), closing]
 
 
 def _refinement_left(plan: RunPlan, seen: Sequence[Stage]) -> list[PlannedStage]:

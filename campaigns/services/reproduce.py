@@ -8,7 +8,7 @@ from typing import Any
 
 from campaigns.models import Run, StageKind
 from campaigns.services.sequence import PlannedStage
-from workers.stage_plan import generation_of, stage_plan
+from campaigns.services.stage_plan import generation_of, stage_plan
 
 KEY_VARIABLE = "TARGET_API_KEY"
 

@@ -54,7 +54,7 @@ def next_stage(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis
     """What to measure after the stages `whole`; None: nothing more. `analysis` is of the same stages in the same order,
     None when there are none."""
     ceiling = find_ceiling(plan, analysis)
-    for planned in _missing(plan, whole, analysis):
+    for planned in missing_stages(plan, whole, analysis):
         if planned.kind == StageKind.CLOSING:
             return _refinement(plan, whole, analysis) or planned
         if ceiling is None or planned.concurrency <= ceiling.concurrency:
@@ -95,9 +95,11 @@ def _ladder(plan: RunPlan) -> Iterator[PlannedStage]:
                 yield PlannedStage(StageKind.LADDER, concurrency, plan.warmup_s, plan.stage_s)
 
 
-def _missing(plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None) -> Iterator[PlannedStage]:
-    """Known stages that were not measured, or only invalidly: one more attempt may well succeed (a busy moment of the
-    generator's host), but not every time, or a run with a lasting fault would take twice as long."""
+def missing_stages(
+    plan: RunPlan, whole: Sequence[WholeStage], analysis: RunAnalysis | None = None
+) -> Iterator[PlannedStage]:
+    """Known stages that were not measured or, as far as there is an analysis, only invalidly: one more attempt may well
+    succeed (a busy moment of the generator's host), but not every time, or a lasting fault would double a run."""
     attempts = Counter(_place(stage) for stage in whole)
     counting = Counter(_place(stage) for stage, counts in zip(whole, _counting(whole, analysis), strict=True) if counts)
     wanted = Counter(_place(stage) for stage in known_stages(plan))

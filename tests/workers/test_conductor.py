@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from campaigns.models import RunState, StageState
+from campaigns.models import Run, RunState, StageState
 from campaigns.services.runs import results_of
 from tests.workers.conducting import conducted, kinds, launch, measured
 from tests.workers.engine import KEY, Engine, linear, serving, steady, step
@@ -34,7 +34,7 @@ def test_a_run_finds_the_true_load_line_of_a_server_that_slows_down_steadily() -
     _check_what_is_kept(run, KEY)
 
 
-def _check_what_is_kept(run, secret: str) -> None:  # type: ignore[no-untyped-def]
+def _check_what_is_kept(run: Run, secret: str) -> None:
     seen = kinds(run)
     assert seen[:3] == ["queued", "started", "preflight"] and seen[-1] == "done"
     for stage in run.stages.all():

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand
@@ -25,16 +26,17 @@ from campaigns.services.plans import create_campaign
 from campaigns.services.progress import Progress, progress_of
 from campaigns.services.resume import resume_run
 from campaigns.services.targets import create_target, update_target
-from webapp import environment
 
 USER = "demo"
 TARGET = "Simulated engine"
 CAMPAIGN = "Demo: how many users does the simulated engine carry?"
+# Short answers, so that stages of seconds hold enough of them.
 MIX = MixInput(
-    name="Demo: short and medium",
+    name="Demo: 3:4:3 of short answers",
     classes=[
-        {"name": "short", "weight": 3, "input_tokens": 50, "output_tokens": 24},
-        {"name": "medium", "weight": 1, "input_tokens": 200, "output_tokens": 48},
+        {"name": "short", "weight": 3, "input_tokens": 50, "output_tokens": 16},
+        {"name": "medium", "weight": 4, "input_tokens": 100, "output_tokens": 24},
+        {"name": "long", "weight": 3, "input_tokens": 200, "output_tokens": 40},
     ],
 )
 STAGES = [1, 4, 8, 16, 32]
@@ -48,7 +50,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--engine-url", required=True, metavar="URL", help="the engine's address, up to /v1")
         parser.add_argument("--base-url", required=True, metavar="URL", help="the address of this site, for links")
-        parser.add_argument("--model", default="simulated", help="the model's name (default: %(default)s)")
+        parser.add_argument("--model", default="sim-8b", help="the model's name (default: %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Whoever started this ends it when the product goes down: that is no error.
@@ -63,8 +65,7 @@ class Command(BaseCommand):
 
     def _user(self) -> AbstractBaseUser:
         user, is_new = get_user_model().objects.get_or_create(username=USER)
-        # BRIMLINE_DEMO_PASSWORD: the demo user's password; without it one is made and printed at the first start.
-        chosen = environment.value("BRIMLINE_DEMO_PASSWORD")
+        chosen = settings.DEMO_PASSWORD
         password = chosen or secrets.token_urlsafe(12)
         if is_new or (chosen and not user.check_password(chosen)):
             user.set_password(password)
@@ -152,7 +153,7 @@ def _campaign(user: AbstractBaseUser, target: Target) -> Campaign:
             mix=mix.pk,
             stages=STAGES,
             stage_s=8,
-            baseline_s=8,
+            baseline_s=15,
             warmup_s=2,
             drain_s=10,
             timeout_s=60,
@@ -166,7 +167,8 @@ def _words(progress: Progress) -> str:
     """Such as "stage 3 of about 7: ladder at 8 users, measure, 8 in flight, 412 tokens/s, about 40 s left"."""
     if progress.concurrency is None:
         return progress.phase
-    parts = [f"{progress.kind} at {progress.concurrency} users", progress.phase]
+    users = "1 user" if progress.concurrency == 1 else f"{progress.concurrency} users"
+    parts = [f"{progress.kind} at {users}", progress.phase]
     if progress.in_flight is not None:
         parts.append(f"{progress.in_flight} in flight")
     if progress.output_tokens_per_s is not None:

@@ -14,6 +14,8 @@ STREAMS_A_PROCESS = 500
 # The same work for the same request: no sampling, and no early end where the server can be told so.
 FIXED_WORK = {"temperature": 0, "ignore_eos": True}
 
+CALIBRATION = ("words_per_token", "overhead_tokens")
+
 
 def generation_of(plan: RunPlan, unsupported: Collection[str]) -> dict[str, Any]:
     """The request's fields beside prompt and length; those that the server does not know are left out."""
@@ -27,7 +29,7 @@ def stage_plan(
     generation: Mapping[str, Any],
     calibration: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """`calibration`: what an earlier stage of the run learnt about the server's tokens, so that sizes stay alike."""
+    """`calibration`: what an earlier stage's summary says about the server's tokens, so that sizes stay alike."""
     target = plan.target
     return {
         "base_url": target.base_url,
@@ -44,5 +46,5 @@ def stage_plan(
         "processes": math.ceil(stage.concurrency / STREAMS_A_PROCESS),
         "mix": {"classes": plan.mix.classes, "shared_prefix_tokens": plan.mix.shared_prefix_tokens},
         "request": dict(generation),
-        **({} if calibration is None else {"calibration": dict(calibration)}),
+        "calibration": {name: calibration[name] for name in CALIBRATION} if calibration else None,
     }
