@@ -13,7 +13,9 @@ def chat(**fields: object) -> bytes:
 
 def test_a_chat_counts_words_messages_and_the_chat() -> None:
     parts = [{"type": "text", "text": "four five"}, {"type": "image_url", "image_url": {"url": "x"}}]
-    body = json.dumps({"messages": [{"role": "system", "content": "one two three"}, {"role": "user", "content": parts}]})
+    body = json.dumps(
+        {"messages": [{"role": "system", "content": "one two three"}, {"role": "user", "content": parts}]}
+    )
     assert read_chat(body.encode()).prompt_tokens == 3 + (4 + 3) + (4 + 2)
 
 

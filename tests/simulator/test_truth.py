@@ -18,7 +18,7 @@ def small() -> Truth:
 
 
 def test_the_limit_follows_from_the_cost_model_alone() -> None:
-    """When only sequences cost (no context, no prefill, no front end), TPOT at C is a + b × C, and the limit is known."""
+    """When only sequences cost (no context, no prefill, no front end), TPOT at C is a + b × C: the limit is known."""
     cost = dataclasses.replace(
         HEALTHY.cost,
         kv_bytes_per_token=0.0,

@@ -42,10 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
         truth = find_truth(scenario, mix, options.ladder, options.noise, options.seed)
         print(msgspec.json.format(msgspec.json.encode(truth_document(scenario, mix, truth))).decode())
         return 0
-    return uvloop.run(_serve(options))
+    # Asked before anything is said: whoever reads that it listens may end at once.
+    return uvloop.run(_serve(options, os.getppid()))
 
 
-async def _serve(options: argparse.Namespace) -> int:
+async def _serve(options: argparse.Namespace, parent: int) -> int:
     scenario = SCENARIOS[options.scenario]
     engine = Engine(scenario, options.model, options.time_scale, options.noise, options.seed)
     server = Server(engine, scenario, options.model, options.api_key, options.seed)
@@ -62,7 +63,7 @@ async def _serve(options: argparse.Namespace) -> int:
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
     print(f"listening on http://{host}:{port}", flush=True)
-    watching = asyncio.create_task(_watch_parent(stopped, os.getppid())) if options.stop_with_parent else None
+    watching = asyncio.create_task(_watch_parent(stopped, parent)) if options.stop_with_parent else None
     await stopped.wait()
     if watching is not None:
         watching.cancel()

@@ -75,6 +75,8 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._request = Request()
         self._url = b""
+        self._in_head = True
+        self._heads = 0
         self._head_bytes = 0
         self._body = bytearray()
         self._ahead: deque[Request] = deque()
@@ -90,12 +92,18 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
             return
+        in_head, heads = self._in_head, self._heads
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._refusal = (400, "The server speaks HTTP/1.1 only; send no Upgrade header.")
         except httptools.HttpParserError as error:
             self._refusal = (400, f"This is not HTTP/1.1: {error}")
+        if in_head and self._in_head and self._heads == heads:
+            # All of it went into one head that is still open, of which the parser tells nothing yet.
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT:
+                self._refusal = (431, f"The head is longer than {HEAD_LIMIT} bytes.")
         self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -112,18 +120,18 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._request = Request()
         self._url = b""
-        self._head_bytes = 0
         self._body = bytearray()
 
     def on_url(self, url: bytes) -> None:
-        self._count_head(len(url))
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value))
         self._request.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._heads += 1
+        self._head_bytes = 0
         self._request.method = self._parser.get_method().decode()
         self._request.path = self._url.partition(b"?")[0].decode("latin-1")
         if self._request.headers.get("expect", "").lower() == "100-continue":
@@ -136,16 +144,12 @@ class HttpConnection(asyncio.Protocol):
             self._body += body
 
     def on_message_complete(self) -> None:
+        self._in_head = True
         if self._refusal is not None:
             return
         self._request.body = bytes(self._body)
         self._request.keep_alive = self._parser.should_keep_alive()
         self._ahead.append(self._request)
-
-    def _count_head(self, more: int) -> None:
-        self._head_bytes += more
-        if self._head_bytes > HEAD_LIMIT:
-            self._refusal = (431, f"The head is longer than {HEAD_LIMIT} bytes.")
 
     def _next(self) -> None:
         """Takes up the next request, or refuses what came after them, once the one before is answered."""
