@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+from celery import current_app as celery_app
 from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
