@@ -21,6 +21,7 @@ import uvloop
 from workers.loadgen.crew import START_DELAY_NS, Crew, PartFailed, run_as_part
 from workers.loadgen.output import EventWriter
 from workers.loadgen.plan import Plan, PlanError, read_plan
+from workers.loadgen.priority import go_first
 from workers.loadgen.progress import Phase, ProgressLine, Tick
 from workers.loadgen.report import PartFacts, nothing_sent, write_stage
 from workers.loadgen.setup import facts_of, make_part
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"--out {options.out} cannot be used: {error.strerror}", file=sys.stderr)
         return 2
+    go_first()
     events = EventWriter()
     try:
         if share.parts > 1:
