@@ -13,6 +13,8 @@ from webapp.up.errors import UpError, tail
 # In the `environment` file: the same port at every start, so that the demo target stays valid.
 ENGINE_PORT = "BRIMLINE_DEMO_ENGINE_PORT"
 START_LIMIT_S = 30.0
+# Twice as fast as its model: seconds then hold enough requests, and two cores still keep time.
+TIME_SCALE = "2"
 
 
 def start_engine(children: Children, port: int) -> str:
@@ -20,7 +22,7 @@ def start_engine(children: Children, port: int) -> str:
     if _answers(port):
         port = free_port()
     command = [sys.executable, "-m", "workers.simulator", "--scenario", "healthy", "--port", str(port)]
-    child = children.start("engine", [*command, "--stop-with-parent"])
+    child = children.start("engine", [*command, "--time-scale", TIME_SCALE, "--stop-with-parent"])
     deadline = time.monotonic() + START_LIMIT_S
     while not _answers(port):
         children.check()
