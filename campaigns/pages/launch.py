@@ -29,8 +29,10 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _create(request)
     form = _form(request)
-    target = Target.objects.current().filter(pk=form["target"].value()).first() if form.target_names else None
-    return _page(request, form, target)
+    chosen = str(form["target"].value())
+    # Without a choice the browser shows the first one.
+    shown = chosen if chosen in form.target_names else next(iter(form.target_names), None)
+    return _page(request, form, Target.objects.filter(pk=shown).first())
 
 
 @launcher_required

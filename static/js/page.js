@@ -23,6 +23,11 @@ document.addEventListener("submit", (event) => {
     form.dataset.sent = "yes";
   }
 });
+// One place in the history is one launch: after "back", the page may be a new copy with a new token.
+for (const token of document.querySelectorAll("form[data-once] input[name=token]")) {
+  if (history.state?.token) token.value = history.state.token;
+  else history.replaceState({ ...history.state, token: token.value }, "");
+}
 // Back from the next page: the form may be sent again.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;

@@ -196,7 +196,7 @@ def _progress(spec: StageSpec, second: int) -> dict[str, Any]:
         "requests_per_s": throughput(spec) / 510,
         "ttft_ms_p50": spec.ttft_ms * wave if second % 4 else None,
         "tpot_ms_p50": spec.tpot_ms * wave,
-        "by_outcome": {},
+        "by_outcome": {"ok": second * spec.concurrency, "timeout": spec.failed if second > 30 else 0},
     }
 
 
