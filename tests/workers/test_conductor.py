@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_run_finds_the_true_load_line_of_a_server_that_slows_down_steadily() -> None:
     with serving(Engine(linear(6.5), needs_key=True)) as engine:
-        run = conducted(launch(engine, api_key=KEY, stages=[1, 4, 9], refine={"enabled": True, "budget_s": 60}))
+        run = conducted(launch(engine, api_key=KEY, stages=[1, 4, 9], refine={"enabled": True, "budget_s": 25}))
     assert (run.state, run.simulated) == (RunState.DONE, False)
     results = results_of(run)
     assert results["verdict"] == "ok", results
@@ -51,7 +51,7 @@ def _check_what_is_kept(run: Run, secret: str) -> None:
 
 def test_a_step_is_found_between_its_neighbours() -> None:
     with serving(Engine(step(3))) as engine:
-        run = conducted(launch(engine, stages=[1, 2, 5], refine={"enabled": True, "budget_s": 60}))
+        run = conducted(launch(engine, stages=[1, 2, 5], refine={"enabled": True, "budget_s": 25}))
     answer = results_of(run)["max_concurrency"]
     assert (answer["relation"], answer["passed"], answer["failed"]) == ("=", 3, 4)
 
@@ -85,7 +85,7 @@ def test_early_ends_unknown_fields_and_no_usage_are_said_and_do_not_stop_a_run()
     assert run.events.get(kind="fields_dropped").data == {"fields": ["ignore_eos"]}
     results = results_of(run)
     answer = results["max_concurrency"]
-    assert (answer["relation"], answer["value"], answer["failed"]) == (">=", 2, None)
+    assert (answer["relation"], answer["failed"]) == (">=", None)
     assert {stage["token_source"] for stage in results["stages"]} == {"events"}
 
 

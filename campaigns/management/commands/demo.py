@@ -40,6 +40,7 @@ MIX = MixInput(
     ],
 )
 STAGES = [1, 4, 8, 16, 32]
+WARMUP_S, STAGE_S, BASELINE_S = 2.0, 8.0, 15.0
 LOOK_EVERY_S = 1.0
 TELL_EVERY_S = 5.0
 
@@ -152,9 +153,9 @@ def _campaign(user: AbstractBaseUser, target: Target) -> Campaign:
             target=target.pk,
             mix=mix.pk,
             stages=STAGES,
-            stage_s=8,
-            baseline_s=15,
-            warmup_s=2,
+            stage_s=STAGE_S,
+            baseline_s=BASELINE_S,
+            warmup_s=WARMUP_S,
             drain_s=10,
             timeout_s=60,
             refine=RefineInput(enabled=True, budget_s=40),
