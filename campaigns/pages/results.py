@@ -83,6 +83,15 @@ class ClassRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricColumn:
+    """A latency in the tables; `judged` is the statistic whose change is shown."""
+
+    metric: str
+    name: str
+    judged: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsPage:
     headline: Headline
     criteria: tuple[CriterionRow, ...]
@@ -91,7 +100,7 @@ class ResultsPage:
     charts: dict[str, Any]
     baseline: Document
     scaling: Document | None
-    metrics: tuple[str, ...] = METRICS
+    columns: tuple[MetricColumn, ...]
 
 
 def results_page(document: Document, class_names: Sequence[str]) -> ResultsPage:
@@ -104,7 +113,22 @@ def results_page(document: Document, class_names: Sequence[str]) -> ResultsPage:
         charts=chart_data(document),
         baseline=document["baseline"],
         scaling=document.get("scaling"),
+        columns=tuple(MetricColumn(one, METRIC_NAMES[one], judged_stat(document, one) or "p50") for one in METRICS),
     )
+
+
+def judged_stat(document: Document, metric: str) -> str | None:
+    """The statistic of the first criterion that compares `metric` with the baseline."""
+    for one in document.get("per_criterion", []):
+        if one["metric"] == metric and one.get("max_degradation_pct") is not None:
+            return str(one["stat"])
+    return None
+
+
+def change_of(stage: Document, metric: str, stat: str) -> Document | None:
+    """How much worse than the baseline: {pct, low, high, …}; None when that is not known."""
+    found = ((stage.get("degradation") or {}).get(metric) or {}).get(stat)
+    return found if found and found["pct"] is not None else None
 
 
 def _headline(document: Document) -> Headline:
@@ -203,15 +227,14 @@ def _class_rows(document: Document, names: Sequence[str]) -> list[ClassRow]:
     for stage in document["stages"]:
         classes = stage.get("per_class") or {}
         for name in (name for name in names if name in classes):
-            change = {metric: _class_change(stage, metric, name) for metric in METRICS}
+            change = {metric: _class_change(document, stage, metric, name) for metric in METRICS}
             rows.append(ClassRow(stage["concurrency"], stage["kind"], name, classes[name], change))
     return rows
 
 
-def _class_change(stage: Document, metric: str, name: str) -> float | None:
-    for found in (stage.get("degradation") or {}).get(metric, {}).values():
-        return (found or {}).get("per_class", {}).get(name)
-    return None
+def _class_change(document: Document, stage: Document, metric: str, name: str) -> float | None:
+    found = change_of(stage, metric, judged_stat(document, metric) or "p50")
+    return found.get("per_class", {}).get(name) if found else None
 
 
 def chart_data(document: Document) -> dict[str, Any]:
@@ -230,7 +253,7 @@ def chart_data(document: Document) -> dict[str, Any]:
 
 def _latency(document: Document, stages: list[Document], metric: str) -> dict[str, Any]:
     criteria = [one for one in document.get("per_criterion", []) if one["metric"] == metric]
-    judged = next((one["stat"] for one in criteria if one.get("max_degradation_pct") is not None), None)
+    judged = judged_stat(document, metric)
     opening = next((stage for stage in document["stages"] if stage["kind"] == "baseline"), {})
     limits = []
     for one in criteria:

@@ -19,6 +19,7 @@ from campaigns.models.plan import CriterionPlan
 from campaigns.pages.forms.campaign import METRIC_NAMES
 from campaigns.pages.forms.token_sizes import PARAMETERS
 from campaigns.pages.numbers import significant
+from campaigns.pages.results import MetricColumn, change_of
 from campaigns.services.estimate import duration_words
 
 register = template.Library()
@@ -145,11 +146,6 @@ def split_words(text: str) -> list[str]:
     return text.split()
 
 
-@register.filter
-def metric_name(metric: str) -> str:
-    return METRIC_NAMES.get(metric, metric)
-
-
 @register.simple_tag
 def stage_mark(mark: str) -> SafeString:
     """A stage's verdict: a shape and a word."""
@@ -171,9 +167,9 @@ def exact(value: float | None) -> str:
 
 
 @register.simple_tag
-def change_of(stage: Mapping[str, Any], metric: str) -> str | SafeString:
-    """How much worse than the baseline, with its interval; of the criterion's statistic."""
-    found = _change(stage, metric)
+def change(stage: Mapping[str, Any], column: MetricColumn) -> str | SafeString:
+    """How much worse than the baseline, with its interval; of the judged statistic."""
+    found = change_of(stage, column.metric, column.judged)
     if found is None:
         return NO_DATA
     interval = f"{signed_pct(found['low'])} … {signed_pct(found['high'])}"
@@ -181,11 +177,6 @@ def change_of(stage: Mapping[str, Any], metric: str) -> str | SafeString:
 
 
 @register.simple_tag
-def change_value(stage: Mapping[str, Any], metric: str) -> str:
-    found = _change(stage, metric)
+def exact_change(stage: Mapping[str, Any], column: MetricColumn) -> str:
+    found = change_of(stage, column.metric, column.judged)
     return exact(found["pct"]) if found else ""
-
-
-def _change(stage: Mapping[str, Any], metric: str) -> Mapping[str, Any] | None:
-    changes = (stage.get("degradation") or {}).get(metric, {}).values()
-    return next((one for one in changes if one and one["pct"] is not None), None)

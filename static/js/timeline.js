@@ -56,8 +56,14 @@ function timeChart(canvas, data, crosshair) {
   options.interaction.mode = "index";
   options.scales.y.grace = "18%";
   options.plugins.tooltip.callbacks = { title: (items) => clockText(items[0].parsed.x), label: (item) => ` ${numberText(item.parsed.y)}` };
-  const dataset = { data, borderColor: hue, backgroundColor: clear(hue, 0.12), borderWidth: 1.5, pointRadius: 0, pointHoverRadius: 4, spanGaps: false, fill: canvas.dataset.series === "in_flight", stepped: canvas.dataset.series === "in_flight" };
+  const dataset = { data, borderColor: hue, backgroundColor: clear(hue, 0.12), borderWidth: 1.5, pointRadius: alone, pointHoverRadius: 4, spanGaps: false, fill: canvas.dataset.series === "in_flight", stepped: canvas.dataset.series === "in_flight" };
   return makeChart(canvas, { type: "line", data: { datasets: [dataset] }, options: { ...options, parsing: false }, plugins: [crosshair.plugin] });
+}
+
+// A second between two gaps has no line: it is a dot.
+function alone({ dataIndex, dataset }) {
+  const isGap = (n) => (dataset.data[n]?.y ?? null) === null;
+  return isGap(dataIndex - 1) && isGap(dataIndex + 1) ? 1.8 : 0;
 }
 
 function stageBands(stages) {

@@ -65,7 +65,7 @@ def words_of(size: Any) -> str:
         case "normal":
             return f"normal {value.get('mean')} ± {value.get('sd')}"
         case "lognormal":
-            return f"lognormal, median {value.get('median')}, σ {value.get('sigma')}"
+            return f"lognormal, median {value.get('median')}, σ {value.get('sigma')}"
         case "empirical":
             return f"{len(size.get('values', []))} sampled lengths"
         case other:
