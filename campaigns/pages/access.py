@@ -23,6 +23,12 @@ def may_launch(user: AbstractBaseUser | AnonymousUser) -> bool:
     return isinstance(user, AbstractBaseUser) and scope_of(user).covers(Scope.LAUNCH)
 
 
+def person(request: HttpRequest) -> AbstractBaseUser:
+    """Who has logged in; only inside a view that asks for a login."""
+    assert isinstance(request.user, AbstractBaseUser)
+    return request.user
+
+
 def launcher_required(view: View) -> View:
     """A view for those who may launch: others get the 403 page, people without a login the login page."""
 

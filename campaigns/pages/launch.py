@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from campaigns.models import Campaign, Mix, Target
-from campaigns.pages.access import launcher_required
+from campaigns.pages.access import launcher_required, person
 from campaigns.pages.campaigns import campaign_page
 from campaigns.pages.forms.campaign import CampaignForm, LaunchForm
 from campaigns.pages.render import page
@@ -31,7 +31,7 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
     form = _form(request)
     chosen = str(form["target"].value())
     # Without a choice the browser shows the first one.
-    shown = chosen if chosen in form.target_names else next(iter(form.target_names), None)
+    shown = chosen if chosen in form.target_names else next(iter(form.target_names), 0)
     return _page(request, form, Target.objects.filter(pk=shown).first())
 
 
@@ -40,7 +40,7 @@ def _create(request: HttpRequest) -> HttpResponse:
     form = _form(request)
 
     def launch(data: CampaignInput) -> FirstLaunch:
-        return create_and_launch(request.user, data, form.launch_input(), form.preset)  # type: ignore[arg-type]
+        return create_and_launch(person(request), data, form.launch_input(), form.preset)
 
     launched = form.submit(launch)
     if launched is None:
@@ -79,7 +79,7 @@ def run_launch(request: HttpRequest, pk: int) -> HttpResponse:
     form = LaunchForm(request.POST)
     if form.is_valid():
         try:
-            run = launch_run(campaign, request.user, form.launch_input())  # type: ignore[arg-type]
+            run = launch_run(campaign, person(request), form.launch_input())
             return redirect("run-detail", run.pk)
         except ServiceError as error:
             form.add_error(None, error.message)

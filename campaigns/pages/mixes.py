@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from campaigns.models import Mix
-from campaigns.pages.access import launcher_required
+from campaigns.pages.access import launcher_required, person
 from campaigns.pages.forms.mix import MixForm, is_shown_whole
 from campaigns.pages.mix_preview import preview_of
 from campaigns.pages.render import page
@@ -34,7 +34,7 @@ def mix_new(request: HttpRequest) -> HttpResponse:
     """`?preset=N` begins with that preset."""
     if request.method == "POST":
         form = MixForm(request.POST)
-        if form.submit(partial(create_mix, request.user)) is not None:
+        if form.submit(partial(create_mix, person(request))) is not None:
             return redirect("mix-list")
     else:
         chosen = request.GET.get("preset", "")

@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
+from campaigns.pages.metrics import metric_name
 from campaigns.pages.numbers import significant
 
 Document = Mapping[str, Any]
 
 METRICS = ("ttft_ms", "tpot_ms")
-METRIC_NAMES = {
-    "ttft_ms": "TTFT",
-    "tpot_ms": "TPOT",
-    "itl_ms": "ITL",
-    "e2e_ms": "E2E",
-    "failure_pct": gettext_lazy("failure share"),
-}
 PERCENTILES = ("p50", "p90", "p99")
 FIT_POINTS = 60
 
@@ -113,7 +106,7 @@ def results_page(document: Document, class_names: Sequence[str]) -> ResultsPage:
         charts=chart_data(document),
         baseline=document["baseline"],
         scaling=document.get("scaling"),
-        columns=tuple(MetricColumn(one, METRIC_NAMES[one], judged_stat(document, one) or "p50") for one in METRICS),
+        columns=tuple(MetricColumn(one, metric_name(one), judged_stat(document, one) or "p50") for one in METRICS),
     )
 
 
@@ -180,7 +173,7 @@ def _range(limit: Document) -> str:
 def _limited_by(limited: Document | None) -> str:
     if not limited:
         return ""
-    metric = METRIC_NAMES.get(limited["metric"], limited["metric"])
+    metric = metric_name(limited["metric"])
     name = metric if limited["metric"] == "failure_pct" else f"{metric} {limited['stat']}"
     return (
         _("%(metric)s of the class %(class)s") % {"metric": name, "class": limited["class"]}
@@ -191,7 +184,7 @@ def _limited_by(limited: Document | None) -> str:
 
 def _criterion(document: Document, one: Document) -> CriterionRow:
     limit = one["max_concurrency"]
-    metric = METRIC_NAMES.get(one["metric"], one["metric"])
+    metric = metric_name(one["metric"])
     failure = one["metric"] == "failure_pct"
     if one.get("max_degradation_pct") is not None:
         words = _("at most %(pct)s%% over the baseline") % {"pct": significant(one["max_degradation_pct"])}
@@ -201,7 +194,7 @@ def _criterion(document: Document, one: Document) -> CriterionRow:
         words = _("at most %(value)s ms") % {"value": significant(one["max_value"])}
     binding = document["max_concurrency"].get("limited_by") or {}
     return CriterionRow(
-        label=str(metric) if failure else f"{metric} {one['stat']}",
+        label=metric if failure else f"{metric} {one['stat']}",
         limit=words,
         value=_value(limit),
         text=limit["text"],
@@ -254,7 +247,7 @@ def chart_data(document: Document) -> dict[str, Any]:
 def _latency(document: Document, stages: list[Document], metric: str) -> dict[str, Any]:
     criteria = [one for one in document.get("per_criterion", []) if one["metric"] == metric]
     judged = judged_stat(document, metric)
-    opening = next((stage for stage in document["stages"] if stage["kind"] == "baseline"), {})
+    opening: Document = next((stage for stage in document["stages"] if stage["kind"] == "baseline"), {})
     limits = []
     for one in criteria:
         base = (opening.get(metric) or {}).get(one["stat"])

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from campaigns.models import RequestLog, Run, RunResult, RunState, StageState
-from campaigns.pages.access import launcher_required
+from campaigns.pages.access import launcher_required, person
 from campaigns.pages.live import strip_of
 from campaigns.pages.mix_preview import preview_of
 from campaigns.pages.render import page
@@ -78,7 +78,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 def _act(request: HttpRequest, pk: int, action: Callable[[Run, AbstractBaseUser], Run], done: str) -> HttpResponse:
     run = get_object_or_404(Run, pk=pk)
     try:
-        action(run, request.user)  # type: ignore[arg-type]
+        action(run, person(request))
     except ServiceError as error:
         messages.error(request, error.message)
     else:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from campaigns.models import Target
-from campaigns.pages.access import launcher_required
+from campaigns.pages.access import launcher_required, person
 from campaigns.pages.forms.target import TargetForm
 from campaigns.pages.render import page
 from campaigns.services.errors import Conflict
@@ -33,7 +33,7 @@ def target_list(request: HttpRequest) -> HttpResponse:
 @launcher_required
 def target_new(request: HttpRequest) -> HttpResponse:
     form = TargetForm(request.POST if request.method == "POST" else None)
-    if request.method == "POST" and (target := form.submit(partial(create_target, request.user))) is not None:
+    if request.method == "POST" and (target := form.submit(partial(create_target, person(request)))) is not None:
         if "then_launch" in request.POST:
             return redirect(f"{reverse('campaign-new')}?target={target.pk}")
         return redirect("target-detail", target.pk)

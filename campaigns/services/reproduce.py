@@ -30,7 +30,10 @@ def reproduction_of(run: Run) -> Reproduction:
     line = int(result.load_line) if result and result.load_line else None
     largest = run.stages.whole().order_by("-concurrency").values_list("concurrency", flat=True).first()
     stage = PlannedStage(StageKind.LADDER, line or largest or plan.stages[0], plan.warmup_s, plan.stage_s)
-    document = stage_plan(plan, stage, {}, generation_of(plan, unsupported), None)
+    first = run.stages.whole().order_by("index").first()
+    # What the run learnt of the server's tokens, so that prompts are of the same size.
+    learnt = (first.summary or {}).get("calibration") if first else None
+    document = stage_plan(plan, stage, {}, generation_of(plan, unsupported), learnt)
     if plan.target.has_api_key:
         document = {**document, "api_key_env": KEY_VARIABLE}
     key = f"{KEY_VARIABLE}=… " if plan.target.has_api_key else ""

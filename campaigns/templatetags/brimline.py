@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 
 from campaigns.models import Run, RunState
 from campaigns.models.plan import CriterionPlan
-from campaigns.pages.forms.campaign import METRIC_NAMES
 from campaigns.pages.forms.token_sizes import PARAMETERS
+from campaigns.pages.metrics import metric_name
 from campaigns.pages.numbers import significant
 from campaigns.pages.results import MetricColumn, change_of
 from campaigns.services.estimate import duration_words
@@ -123,7 +123,7 @@ def criterion(one: CriterionPlan) -> str:
         limit = f"{significant(one.max_degradation_pct)}% over the baseline"
     else:
         limit = f"{significant(one.max_value or 0)} ms"
-    return f"{METRIC_NAMES.get(one.metric, one.metric)} {one.stat} at most {limit}"
+    return f"{metric_name(one.metric)} {one.stat} at most {limit}"
 
 
 @register.filter

@@ -17,12 +17,12 @@ from campaigns.models.plan import DEFAULT_CRITERIA, DEFAULT_STAGES
 from campaigns.pages.forms.base import InputForm
 from campaigns.pages.forms.rows import posted_rows, shown_rows
 from campaigns.pages.forms.text_values import json_object, number, numbers, pairs, plain, words
+from campaigns.pages.metrics import metric_name
 from campaigns.services.inputs import CampaignInput, LaunchInput
 from campaigns.services.mixes import PRESETS
 from campaigns.services.plans import LATENCIES, STATS
 
 CRITERION_COLUMNS = ("metric", "stat", "kind", "limit")
-METRIC_NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "ITL", "e2e_ms": "E2E"}
 LIMIT_KINDS = {"degradation": _("% over the baseline"), "value": _("ms at most")}
 NEW_CRITERION = {"metric": "ttft_ms", "stat": "p99", "kind": "value", "limit": ""}
 PRESET = "preset-"
@@ -149,14 +149,14 @@ class CampaignForm(InputForm, LaunchForm):
         # A preset that became a mix is not offered again, but a form that is sent again may still say it.
         saved = set(self.mix_names.values())
         offered = [(key, name) for key, name in preset_names if self.presets[key].name not in saved]
-        self.fields["mix"].widget.choices = [*self.mix_names.items(), *offered]  # type: ignore[attr-defined]
+        self.fields["mix"].widget.choices = [*self.mix_names.items(), *offered]
         self.rows["criteria"] = (
             posted_rows(data, "criterion", CRITERION_COLUMNS, NEW_CRITERION)
             if data is not None
             else shown_rows([_criterion_row(one.as_dict()) for one in DEFAULT_CRITERIA])
         )
         self.new_criterion = shown_rows([NEW_CRITERION]).rows[0]
-        self.metric_names = [(name, METRIC_NAMES[name]) for name in LATENCIES]
+        self.metric_names = [(name, metric_name(name)) for name in LATENCIES]
         self.stats = [(stat, stat) for stat in STATS]
         self.limit_kinds = list(LIMIT_KINDS.items())
 

@@ -31,6 +31,15 @@ def test_secrets_are_named_and_never_given():
     assert found.missing_headers == ("X-Key",)
 
 
-def test_what_preflight_found_unsupported_is_left_out():
+def test_what_preflight_found_unsupported_is_taken_out():
     run = make_run(ticks=False, preflight={"ok": True, "detected": {"unsupported_fields": ["ignore_eos"]}})
-    assert reproduction_of(run).plan["request"] == {"temperature": 0}
+    assert reproduction_of(run).plan["request"] == {"temperature": 0, "ignore_eos": None}
+
+
+def test_prompts_are_of_the_size_that_the_run_sent():
+    run = make_run(ticks=False)
+    learnt = {"words_per_token": 0.75, "overhead_tokens": 11.0}
+    first = run.stages.first()
+    first.summary = {**first.summary, "calibration": {**learnt, "samples": 6}}
+    first.save()
+    assert reproduction_of(run).plan["calibration"] == learnt
