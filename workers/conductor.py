@@ -27,7 +27,7 @@ from campaigns.services.finish import analyse_run, analyse_stages, decode_stage,
 from campaigns.services.outcomes import Outcomes
 from campaigns.services.preflight import PreflightReport, PreflightStopped, preflight
 from campaigns.services.sequence import PlannedStage, WholeStage, find_ceiling, next_stage
-from campaigns.services.stage_plan import generation_of, stage_plan
+from campaigns.services.stage_plan import calibration_plan, generation_of, stage_plan
 from workers.abort import FailureShare
 from workers.driver import DriverFailed
 from workers.measure import Measured, measure
@@ -104,6 +104,7 @@ class Conductor:
         self._plan = self._run.frozen_plan
         self._address = _frozen_address(self._run)
         self._generation: dict[str, Any] = {}
+        self._calibration: dict[str, Any] | None = None
         self._decoded: dict[int, StageInput] = {}
         self._ceiling_told = False
         self._during = "before the preflight"
@@ -111,6 +112,7 @@ class Conductor:
     def conduct(self) -> str:
         """The load line in words. Raises RunOver for any other end, ClaimLost."""
         self._preflight()
+        self._calibrate()
         while (planned := self._next()) is not None:
             self._measure(planned)
             self._during = "between two stages"
@@ -148,6 +150,22 @@ class Conductor:
         if unsupported:
             message = f"The server does not know {', '.join(unsupported)}: left out of every request"
             writes.tell(self._hold, "fields_dropped", message, {"fields": unsupported})
+
+    def _calibrate(self) -> None:
+        """Learn how the server counts words, the same for all stages of the run: a resumed one keeps what its first
+        stage had. A server that does not say how long a prompt is gets prompts of a guessed length."""
+        self._during = "the calibration"
+        summary = self._run.stages.whole().order_by("index").values_list("summary", flat=True).first()
+        if summary is None:
+            plan = calibration_plan(self._plan, self._address.headers, self._generation)
+            try:
+                key = self._address.api_key.reveal()
+                learnt = measure(plan, key, self._rule(), self._checkpoint, on_progress=lambda line: None)
+            except DriverFailed as failed:
+                writes.tell(self._hold, "not_calibrated", self._redacted(f"Prompts are of a guessed length: {failed}"))
+                return
+            summary = learnt.measurement.summary
+        self._calibration = summary.get("calibration")
 
     def _look(self) -> PreflightReport:
         """Raises what `_checkpoint` raises."""
@@ -198,7 +216,7 @@ class Conductor:
 
     def _drive(self, stage: Stage, planned: PlannedStage) -> Measured:
         return measure(
-            stage_plan(self._plan, planned, self._address.headers, self._generation, self._calibration()),
+            stage_plan(self._plan, planned, self._address.headers, self._generation, self._calibration),
             self._address.api_key.reveal(),
             self._rule(),
             checkpoint=self._checkpoint,
@@ -208,11 +226,6 @@ class Conductor:
     def _rule(self) -> FailureShare:
         """Not before the window has opened: a stage that ends early must leave evidence in what is measured."""
         return FailureShare(self._plan.abort.error_pct, max(self._plan.abort.after_s, self._plan.warmup_s + EVIDENCE_S))
-
-    def _calibration(self) -> dict[str, Any] | None:
-        """What the run's first stage learnt about the server's tokens."""
-        summary = self._run.stages.whole().order_by("index").values_list("summary", flat=True).first()
-        return (summary or {}).get("calibration")
 
     def _settle(self, stage: Stage, measured: Measured) -> None:
         """Keep the stage, unless it shows that the run cannot go on."""

@@ -27,8 +27,6 @@ from campaigns.services.redaction import Redactor
 POLL_S = 0.25
 # On SIGTERM the generator closes its streams and writes its log in less than a second; a long log takes longer.
 END_WITHIN_S = 5.0
-# Where this user may raise it, as root and with `nice` limits that allow it.
-PRIORITY = -10
 STDERR_TAIL = 600
 # The one name under which the generator finds the target's key.
 KEY_VARIABLE = "BRIMLINE_TARGET_KEY"
@@ -76,9 +74,6 @@ class Driver:
                 # A group of its own: its helpers end with it, and a Ctrl-C at the worker does not reach it.
                 start_new_session=True,
             )
-        # Whatever else runs here may wait: when the generator is late, its stage is void.
-        with suppress(PermissionError, ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, PRIORITY)
 
     @property
     def pid(self) -> int:

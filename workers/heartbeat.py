@@ -21,14 +21,14 @@ EVERY_S = 5.0
 _stopped = threading.Event()
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator]
+@worker_ready.connect
 def start(sender: Any, **_: object) -> None:
     queues = sorted(sender.task_consumer.queues, key=lambda queue: queue.name)
     names = [queue.name for queue in queues]
     threading.Thread(target=_beat, args=(sender.hostname, names), name="heartbeat", daemon=True).start()
 
 
-@worker_shutdown.connect  # type: ignore[untyped-decorator]
+@worker_shutdown.connect
 def stop(**_: object) -> None:
     _stopped.set()
 

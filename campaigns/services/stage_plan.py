@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from campaigns.models import StageKind
 from campaigns.models.plan import RunPlan
 from campaigns.services.sequence import PlannedStage
 
@@ -15,11 +16,19 @@ STREAMS_A_PROCESS = 500
 FIXED_WORK = {"temperature": 0, "ignore_eos": True}
 
 CALIBRATION = ("words_per_token", "overhead_tokens")
+# One token of output each: what a server makes of so many words shows in seconds, and the two lengths tell its own
+# tokens (a chat template) from those of the words.
+CALIBRATION_CLASSES = (
+    {"name": "few words", "weight": 1, "input_tokens": 40, "output_tokens": 1},
+    {"name": "many words", "weight": 1, "input_tokens": 200, "output_tokens": 1},
+)
+CALIBRATION_REQUESTS = 6
+CALIBRATION_MAX_S = 30.0
 
 
 def generation_of(plan: RunPlan, unsupported: Collection[str]) -> dict[str, Any]:
-    """The request's fields beside prompt and length; those that the server does not know are left out."""
-    return {name: value for name, value in {**FIXED_WORK, **plan.generation}.items() if name not in unsupported}
+    """The request's fields beside prompt and length; null takes one out, also one that the generator sets itself."""
+    return {**FIXED_WORK, **plan.generation, **dict.fromkeys(unsupported)}
 
 
 def stage_plan(
@@ -47,4 +56,18 @@ def stage_plan(
         "mix": {"classes": plan.mix.classes, "shared_prefix_tokens": plan.mix.shared_prefix_tokens},
         "request": dict(generation),
         "calibration": {name: calibration[name] for name in CALIBRATION} if calibration else None,
+    }
+
+
+def calibration_plan(plan: RunPlan, headers: Mapping[str, str], generation: Mapping[str, Any]) -> dict[str, Any]:
+    """A few tiny requests from which the generator learns how the server counts words, before the first stage: prompts
+    are then of the same size in all of them. What it learnt stands in its summary."""
+    # All of it is warm-up, since there the generator learns; it ends with the last request.
+    stage = PlannedStage(StageKind.BASELINE, 1, warmup_s=CALIBRATION_MAX_S, measure_s=1)
+    mix = {"classes": list(CALIBRATION_CLASSES), "shared_prefix_tokens": 0}
+    return {
+        **stage_plan(plan, stage, headers, generation, None),
+        "mix": mix,
+        "max_requests": CALIBRATION_REQUESTS,
+        "drain_s": 0,
     }

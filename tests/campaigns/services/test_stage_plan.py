@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from campaigns.models import StageKind
 from campaigns.services.sequence import PlannedStage
-from campaigns.services.stage_plan import generation_of, stage_plan
+from campaigns.services.stage_plan import CALIBRATION_REQUESTS, calibration_plan, generation_of, stage_plan
 from tests.campaigns.services.test_sequence import make_plan
 from workers.loadgen.plan import Plan, parse_plan
 
@@ -28,10 +28,17 @@ def test_the_generator_takes_the_plan_of_a_stage() -> None:
 
 def test_a_campaigns_own_fields_stand_over_the_usual_ones_and_unknown_ones_are_left_out() -> None:
     assert parsed().request == {"temperature": 1, "ignore_eos": True, "top_p": 0.5}
-    assert parsed(unsupported=("ignore_eos", "top_p")).request == {"temperature": 1}
+    assert parsed(unsupported=("ignore_eos", "top_p")).request == {"temperature": 1, "ignore_eos": None, "top_p": None}
 
 
 def test_what_an_earlier_stage_learnt_is_handed_on() -> None:
     plan = parsed({"words_per_token": 0.8, "overhead_tokens": 12.5, "requests": 40})
     assert plan.calibration is not None
     assert (plan.calibration.words_per_token, plan.calibration.overhead_tokens) == (0.8, 12.5)
+
+
+def test_the_calibration_is_a_few_short_requests_of_two_lengths() -> None:
+    plan = parse_plan(calibration_plan(make_plan(), {}, {}))
+    assert plan.max_requests == CALIBRATION_REQUESTS
+    assert {one.output_tokens for one in plan.mix.classes} == {1}
+    assert len({one.input_tokens for one in plan.mix.classes}) == 2
