@@ -86,7 +86,8 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, lim
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise RuntimeError(f"llama-server ended with {server.returncode}:\n{log.read_text(errors='replace')[-2000:]}")
+            wrote = log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"llama-server ended with {server.returncode}:\n{wrote}")
         try:
             if httpx.get(url, trust_env=False).status_code == 200:
                 return
