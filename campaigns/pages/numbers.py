@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+from campaigns.services.estimate import duration_words
+
+__all__ = ["duration_words", "significant"]
+
 
 def significant(value: float, digits: int = 3) -> str:
     """12345.6 → "12,346", 123.4 → "123", 1.2345 → "1.23", 0.01234 → "0.0123"."""

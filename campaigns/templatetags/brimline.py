@@ -18,9 +18,8 @@ from campaigns.models import Run, RunState
 from campaigns.models.plan import CriterionPlan
 from campaigns.pages.forms.token_sizes import PARAMETERS
 from campaigns.pages.metrics import metric_name
-from campaigns.pages.numbers import significant
+from campaigns.pages.numbers import duration_words, significant
 from campaigns.pages.results import MetricColumn, change_of
-from campaigns.services.estimate import duration_words
 
 register = template.Library()
 
