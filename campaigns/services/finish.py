@@ -71,6 +71,7 @@ def decode_stage(stage: Stage, plan: RunPlan) -> StageInput:
     """A whole stage with its request log, as the analysis takes it."""
     summary: Mapping[str, Any] = stage.summary or {}
     client: Mapping[str, Any] = summary.get("client") or {}
+    lateness_ms: Mapping[str, Any] = client.get("lateness_ms") or {}
     return StageInput(
         concurrency=stage.concurrency,
         kind=stage.kind,  # type: ignore[arg-type]
@@ -78,7 +79,8 @@ def decode_stage(stage: Stage, plan: RunPlan) -> StageInput:
         window_s=summary["window_s"],
         window_start_s=stage.warmup_s,
         in_flight_mean=summary.get("in_flight_mean"),
-        lateness_p99_ms=(client.get("lateness_ms") or {}).get("p99"),
+        lateness_p99_ms=lateness_ms.get("p99"),
+        lateness_judged_ms=lateness_ms.get("p50" if all(one.stat == "p50" for one in plan.criteria) else "p99"),
         cpu_share=client.get("cpu_share"),
         processes=client.get("processes", 1),
         planned_output_tokens=median_output_tokens(plan.mix),

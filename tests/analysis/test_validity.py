@@ -77,7 +77,15 @@ def test_littles_law_only_warns_on_a_short_window() -> None:
 
 @pytest.mark.parametrize(("late_ms", "ok"), [(4.9, True), (5.0, False), (None, None)])
 def test_lateness(late_ms: float | None, ok: bool | None) -> None:
-    assert check("lateness", replace(stage(2), lateness_p99_ms=late_ms)).ok is ok
+    found = check("lateness", replace(stage(2), lateness_p99_ms=late_ms))
+    assert (found.ok, found.severity) == (ok, "invalid")
+
+
+def test_lateness_of_a_few_only_warns_where_medians_are_judged() -> None:
+    few = check("lateness", replace(stage(2), lateness_p99_ms=9.0, lateness_judged_ms=0.1))
+    assert (few.ok, few.severity) == (False, "warning") and "medians do not" in few.reason
+    most = check("lateness", replace(stage(2), lateness_p99_ms=9.0, lateness_judged_ms=6.0))
+    assert (most.ok, most.severity) == (False, "invalid")
 
 
 @pytest.mark.parametrize(("share", "ok"), [(0.79, True), (0.8, False), (None, None)])
