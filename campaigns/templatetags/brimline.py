@@ -36,31 +36,38 @@ STATE_SHAPES = {
 }
 
 
+def _known(value: float | str | None) -> float | None:
+    """A template hands "" to a filter for what is not there at all, such as a part of a summary without data."""
+    return None if value is None or isinstance(value, str) else value
+
+
 @register.filter
-def num(value: float | None) -> str:
+def num(value: float | str | None) -> str:
     """A number with three significant digits; no data is a dash, never 0."""
-    return NO_DATA if value is None else significant(value)
+    return NO_DATA if (known := _known(value)) is None else significant(known)
 
 
 @register.filter
-def pct(value: float | None) -> str:
-    return NO_DATA if value is None else f"{significant(value)}%"
+def pct(value: float | str | None) -> str:
+    return NO_DATA if (known := _known(value)) is None else f"{significant(known)}%"
 
 
 @register.filter
-def share(value: float | None) -> str:
+def share(value: float | str | None) -> str:
     """A share from 0 to 1, in percent."""
-    return NO_DATA if value is None else f"{significant(100 * value)}%"
+    return NO_DATA if (known := _known(value)) is None else f"{significant(100 * known)}%"
 
 
 @register.filter
-def signed_pct(value: float | None) -> str:
-    return NO_DATA if value is None else f"{'+' if value > 0 else '−' if value < 0 else ''}{significant(abs(value))}%"
+def signed_pct(value: float | str | None) -> str:
+    if (known := _known(value)) is None:
+        return NO_DATA
+    return f"{'+' if known > 0 else '−' if known < 0 else ''}{significant(abs(known))}%"
 
 
 @register.filter
-def duration(seconds: float | None) -> str:
-    return NO_DATA if seconds is None else duration_words(seconds)
+def duration(seconds: float | str | None) -> str:
+    return NO_DATA if (known := _known(seconds)) is None else duration_words(known)
 
 
 @register.filter
@@ -160,9 +167,9 @@ def stage_mark(mark: str) -> SafeString:
 
 
 @register.filter
-def exact(value: float | None) -> str:
+def exact(value: float | str | None) -> str:
     """For programs that read the page, such as the CSV button: the whole number; no data is empty."""
-    return "" if value is None else repr(value)
+    return "" if (known := _known(value)) is None else repr(known)
 
 
 @register.simple_tag

@@ -31,7 +31,7 @@ class Mix(msgspec.Struct, frozen=True):
 MIXES = {
     "default": Mix(
         (
-            TrafficClass("short", 3, 50, 160),
+            TrafficClass("short", 3, 50, 200),
             TrafficClass("medium", 4, 500, 500),
             TrafficClass("long", 3, 2000, 800),
         )
