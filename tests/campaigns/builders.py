@@ -256,7 +256,7 @@ def results_document(run: Run, stages: Sequence[Stage], specs: Sequence[StageSpe
         if failed
         else f"≥ {passed} (highest tested)"
     )
-    limit = {
+    limit: dict[str, Any] = {
         "value": passed,
         "low": passed,
         "high": failed,

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import uvicorn
 from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from campaigns.models import Role
 from tests.campaigns.builders import PASSWORD, make_user
@@ -36,6 +37,7 @@ ARGUMENTS = [
 ]
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+Scheme = Literal["light", "dark"]
 WIDE, NARROW = (1280, 860), (390, 844)
 STARTS_WITHIN_S = 20.0
 
@@ -92,11 +94,13 @@ class Watched:
 
     def __post_init__(self) -> None:
         page = self.page
-        page.on(
-            "console", lambda said: said.type in ("error", "warning") and self.misdeeds.append(f"console: {said.text}")
-        )
+        page.on("console", self._hear)
         page.on("pageerror", lambda error: self.misdeeds.append(f"script: {error}"))
         page.on("request", lambda request: self._check(request.url))
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.misdeeds.append(f"console: {said.text}")
 
     def _check(self, url: str) -> None:
         if not url.startswith((self.site, "data:", "blob:")):
@@ -136,11 +140,13 @@ def anonymous(_site: str, _browser: Browser, transactional_db: None) -> Iterator
     """`anonymous()` opens a browser of its own, without a login."""
     contexts: list[BrowserContext] = []
 
-    def open_browser(scheme: str = "light") -> Watched:
-        size = {"width": WIDE[0], "height": WIDE[1]}
+    def open_browser(scheme: Scheme = "light") -> Watched:
         # Reduced motion: a colour that is still changing has no contrast yet.
         context = _browser.new_context(
-            viewport=size, color_scheme=scheme, timezone_id="Asia/Shanghai", reduced_motion="reduce"
+            viewport={"width": WIDE[0], "height": WIDE[1]},
+            color_scheme=scheme,
+            timezone_id="Asia/Shanghai",
+            reduced_motion="reduce",
         )
         context.set_default_timeout(15_000)
         contexts.append(context)
@@ -155,7 +161,7 @@ def anonymous(_site: str, _browser: Browser, transactional_db: None) -> Iterator
 def browser(anonymous: Callable[..., Watched]) -> Callable[..., Watched]:
     """`browser()` opens a browser in which Ann, who may launch, has logged in; `role` makes it someone else."""
 
-    def open_browser(scheme: str = "light", role: str = Role.LAUNCHER) -> Watched:
+    def open_browser(scheme: Scheme = "light", role: str = Role.LAUNCHER) -> Watched:
         name = {Role.LAUNCHER: "ann", Role.VIEWER: "vic"}[Role(role)]
         make_user(name, role)
         watched = anonymous(scheme)

@@ -7,6 +7,7 @@ import io
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 from django.utils import timezone
 from playwright.sync_api import Page, expect
@@ -46,7 +47,7 @@ def tick(run: Run, second: float, **progress: object) -> None:
         "ttft_ms_p50": 150.0,
         "by_outcome": {"timeout": 3},
     }
-    StageTick.objects.create(stage=run.stages.last(), t_s=second, progress={**line, **progress})
+    StageTick.objects.create(stage=run.stages.latest("index"), t_s=second, progress={**line, **progress})
 
 
 def test_the_live_page_grows_and_survives_a_reload(browser):
@@ -119,7 +120,7 @@ def test_the_page_says_when_the_site_is_away_and_comes_back(browser):
     expect(page.locator("[data-show=lost]")).to_be_hidden()
 
 
-def chart(page: Page, name: str, expression: str) -> object:
+def chart(page: Page, name: str, expression: str) -> Any:
     find = "const chart = Chart.getChart(document.querySelector(`canvas[data-chart=${name}]`))"
     return page.evaluate(f"name => {{ {find}; return {expression}; }}", name)
 

@@ -25,6 +25,7 @@ from workers.loadgen.plan import parse_mix
 def test_the_mean_is_that_of_what_is_sent(size):
     mix = parse_mix({"classes": [{"name": "a", "weight": 1, "input_tokens": size, "output_tokens": 10}]})
     length = mix.classes[0].input_tokens
+    assert length is not None
     random = Random(1)
     drawn = [length if isinstance(length, int) else length.draw(random) for _ in range(20_000)]
     assert mean_of(size) == pytest.approx(fmean(drawn), rel=0.03)

@@ -183,7 +183,9 @@ def test_the_feed_has_the_whole_history_and_then_what_is_new(page):
     assert times == sorted(times)
     assert [one["state"] for one in first["stages"]] == ["done"] * 3 + ["running"] + ["next"] * 3
     assert live(page, run, **first["cursor"])["ticks"]["rows"] == []
-    StageTick.objects.create(stage=run.stages.last(), t_s=21.0, progress={"in_flight": 20, "ttft_ms_p50": None})
+    StageTick.objects.create(
+        stage=run.stages.latest("index"), t_s=21.0, progress={"in_flight": 20, "ttft_ms_p50": None}
+    )
     second = live(page, run, **first["cursor"])
     assert [row[1] for row in second["ticks"]["rows"]] == [20]
     assert second["ticks"]["rows"][0][3] is None

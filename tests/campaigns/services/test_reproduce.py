@@ -8,7 +8,7 @@ import pytest
 
 from campaigns.services.reproduce import reproduction_of
 from tests.campaigns.builders import make_campaign, make_run, make_target
-from workers.loadgen.plan import parse_plan
+from workers.loadgen.plan import ClosedLoad, parse_plan
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +17,7 @@ def test_the_plan_is_one_of_the_load_generator_at_the_load_line():
     run = make_run(ticks=False)
     found = reproduction_of(run)
     plan = parse_plan(found.plan)
-    assert plan.load.concurrency == 22
+    assert plan.load == ClosedLoad(concurrency=22)
     assert found.command == "python -m workers.loadgen PLAN.json --out OUT"
 
 
@@ -39,7 +39,7 @@ def test_what_preflight_found_unsupported_is_taken_out():
 def test_prompts_are_of_the_size_that_the_run_sent():
     run = make_run(ticks=False)
     learnt = {"words_per_token": 0.75, "overhead_tokens": 11.0}
-    first = run.stages.first()
-    first.summary = {**first.summary, "calibration": {**learnt, "samples": 6}}
+    first = run.stages.earliest("index")
+    first.summary = {**(first.summary or {}), "calibration": {**learnt, "samples": 6}}
     first.save()
     assert reproduction_of(run).plan["calibration"] == learnt
