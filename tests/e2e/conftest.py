@@ -76,8 +76,9 @@ def _site(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> It
         thread.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _browser() -> Iterator[Browser]:
+    """Of a module, not of the session: while it is open an event loop runs in this thread; other tests need none."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
