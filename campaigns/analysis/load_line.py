@@ -48,6 +48,8 @@ __all__ = [
 Verdict = Literal["ok", "drifted", "baseline_unstable", "no_valid_stage"]
 
 DRIFT_MAX_PCT = 10.0
+# Resampling fewer values than this shows less spread than they have: one value has none.
+DRIFT_MIN_A_CLASS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +64,13 @@ class MeasuredStage:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Closing against opening baseline, medians within class; `pct` is the largest change by size."""
+    """Closing against opening baseline, medians within class; `pct` is the largest change by size. `beyond_chance`: one
+    change is over `DRIFT_MAX_PCT`, and its 95% interval excludes no change at all: a few requests may differ so much
+    on a server that stayed as it was."""
 
     pct: float
     per_metric: Mapping[str, float]
+    beyond_chance: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ def find_load_line(
         return _unanswered("baseline_unstable", "none: baseline unstable", [failures])
     levels = judge.levels()
     drift, drift_doubts = judge.drift()
-    if drift is not None and abs(drift.pct) > DRIFT_MAX_PCT:
+    if drift is not None and drift.beyond_chance:
         timed_out = np.isinf(drift.pct)
         reason = "the closing baseline " + ("timed out" if timed_out else f"differs by {drift.pct:+.0f}%")
         return _unanswered("drifted", "none: drifted", [reason], levels, drift)
@@ -201,14 +206,23 @@ class _Judge:
             reasons = "; ".join(reason for stage in closing for reason in _reasons(stage))
             return None, (f"drift was not checked: the closing baseline is invalid ({reasons})",)
         table = pool(valid)
-        per_metric = {}
-        for one in DEFAULT_CRITERIA:
-            found = degradation(table, self.baseline, one, self.weights, self.seed, self.resamples)
-            if found is not None:
-                per_metric[one.metric] = found.pct
-        if not per_metric:
+        changes = {
+            one.metric: found
+            for one in DEFAULT_CRITERIA
+            if (found := degradation(table, self.baseline, one, self.weights, self.seed, self.resamples)) is not None
+        }
+        if not changes:
             return None, ("drift was not checked: the baselines have no latency in common",)
-        return Drift(max(per_metric.values(), key=abs), per_metric), ()
+        material = [found for found in changes.values() if abs(found.pct) > DRIFT_MAX_PCT]
+        drift = Drift(
+            pct=max((found.pct for found in changes.values()), key=abs),
+            per_metric={metric: found.pct for metric, found in changes.items()},
+            beyond_chance=_can_tell(table, self.baseline) and any(one.low > 0 or one.high < 0 for one in material),
+        )
+        if material and not drift.beyond_chance:
+            chance = f"the closing baseline differs by {drift.pct:+.0f}%, which may be chance: measure baselines longer"
+            return drift, (chance,)
+        return drift, ()
 
     def _level(self, concurrency: int) -> Level:
         used = measurements_of(self.stages, concurrency)
@@ -266,6 +280,16 @@ def _absent(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[s
             reasons = [r for stage in stages if stage.concurrency == level.concurrency for r in _reasons(stage)]
             notes.append(f"{level.concurrency} takes no part: {'; '.join(dict.fromkeys(reasons)) or 'no latency'}")
     return tuple(notes)
+
+
+def _can_tell(closing: RequestTable, opening: RequestTable) -> bool:
+    """Whether every class that both hold has enough requests to tell a change from chance."""
+    counts = [
+        min(len(closing.cohort().of_class(name)), len(opening.cohort().of_class(name)))
+        for name in opening.class_names
+        if name in closing.class_names
+    ]
+    return bool(counts) and min(counts) >= DRIFT_MIN_A_CLASS
 
 
 def _unanswered(

@@ -124,6 +124,14 @@ def test_a_closing_baseline_among_timeouts_is_drift() -> None:
     assert line.max_concurrency.text == "none: drifted: the closing baseline timed out"
 
 
+@pytest.mark.parametrize(("n", "noise"), [(4, 0.02), (24, 0.6)])
+def test_a_difference_that_may_be_chance_is_a_doubt_and_no_drift(n: int, noise: float) -> None:
+    stages = [measured(1, "baseline", n=n, noise=noise), *ladder((5, 10), lambda c: 1.1, closing=None)[1:]]
+    line = line_of([*stages, measured(1, "closing", n=n, noise=noise, ttft=1.15, tpot=1.15, seed=7)])
+    assert line.drift is not None and abs(line.drift.pct) > 10 and not line.drift.beyond_chance
+    assert line.verdict != "drifted" and any("may be chance" in doubt for doubt in line.doubts)
+
+
 def test_a_small_difference_is_no_drift() -> None:
     line = line_of(ladder((5, 10), lambda c: 1.1, closing=1.05))
     assert (line.verdict, line.confidence) == ("ok", "normal")
