@@ -1,6 +1,9 @@
 # Two commands matter: `make up` runs the product, `make test` proves it. Everything is installed into .venv.
 
-PYTHON ?= $(shell for one in python3.13 python3.12 python3.11 python3; do command -v $$one && break; done)
+# The first of these that runs and is new enough; being on the PATH is not enough (version managers put stand-ins there).
+SUITS := import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+PYTHON ?= $(shell for one in python3.13 python3.12 python3.11 python3; do \
+	$$one -c "$(SUITS)" 2> /dev/null && echo $$one && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 WHEELS := --only-binary :all:
@@ -31,12 +34,11 @@ lint: .venv/.test
 	$(NO_DATABASE) $(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 
 .venv/bin/python:
-	@$(or $(PYTHON),$(error Brimline needs Python 3.11, 3.12 or 3.13: install one, or name it with PYTHON=...)) -c \
-		'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
-		|| { echo "Brimline needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is not one. Name one with PYTHON=..."; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c "$(SUITS)" \
+		|| { echo "Brimline needs Python 3.11, 3.12 or 3.13: install one, or name it with PYTHON=..."; exit 1; }
 	@echo "Making .venv with $(PYTHON)"
-	@$(PYTHON) -m venv .venv \
-		|| { rm -rf .venv; echo "Python's venv module is missing: install it (on Debian and Ubuntu: apt-get install python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
+		echo "Python's venv module is incomplete: install it (on Debian and Ubuntu: apt-get install python3-venv)"; exit 1; }
 
 # A stamp is newer than its pins when they are installed.
 .venv/.base: requirements/base.txt | .venv/bin/python
