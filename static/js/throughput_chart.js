@@ -13,7 +13,7 @@ export function throughputChart(canvas, data, loadLine, view) {
   options.plugins.tooltip.filter = (item) => Boolean(item.raw.point);
   options.plugins.tooltip.callbacks = {
     title: (items) => (items.length ? `${items[0].raw.point.x} users, ${items[0].raw.point.kind}` : ""),
-    label: (item) => [` ${numberText(item.raw.y)} output tokens/s`, ` ${numberText(item.raw.point.requests_per_s)} requests/s`],
+    label: (item) => [` ${numberText(item.raw.y)} requests/s`, ` ${numberText(item.raw.point.output_tokens_per_s)} output tokens/s`],
   };
   const place = (point) => ({ x: point.x, y: point.y, point });
   const counted = data.points.filter((point) => point.valid);

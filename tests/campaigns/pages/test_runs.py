@@ -114,7 +114,11 @@ def test_what_charts_draw_is_what_the_table_says(page):
         {"stat": "p50", "value": 180.0, "text": "p50 limit: 1.5 × baseline"}
     ]
     assert charts["load_line"] == {"value": 22, "low": 22, "high": 25}
-    assert len(charts["throughput"]["fit"]) > 10
+    fit = charts["throughput"]["fit"]
+    assert len(fit) > 10
+    # The curve goes through what was measured: both are in requests a second.
+    measured = {point["x"]: point["y"] for point in charts["throughput"]["points"]}
+    assert (fit[0]["y"], fit[-1]["y"]) == (pytest.approx(measured[1]), pytest.approx(measured[50]))
 
 
 def test_results_without_some_numbers_are_gaps_not_zeros(page):
