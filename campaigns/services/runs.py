@@ -55,8 +55,10 @@ def results_of(run: Run) -> dict[str, Any]:
     """The stored results, as the API shows them. Raises Conflict while there are none."""
     result = RunResult.objects.filter(run=run).first()
     if result is None:
-        why = f"it ended without any: {run.end_reason}" if run.is_over else f"it is {run.get_state_display().lower()}"
-        raise Conflict(f"Run {run.pk} is not analysed yet; {why}")
+        state = run.get_state_display().lower()
+        if run.is_over:
+            raise Conflict(f"Run {run.pk} has no results: {state}: {run.end_reason}")
+        raise Conflict(f"Run {run.pk} is not analysed yet: it is {state}")
     return dict(result.document)
 
 

@@ -86,10 +86,10 @@ def test_results_are_the_stored_document_and_the_headline_comes_from_them() -> N
 
 def test_without_results_it_says_why_there_are_none() -> None:
     run = make_run()
-    with pytest.raises(Conflict, match="not analysed yet; it is queued"):
+    with pytest.raises(Conflict, match="not analysed yet: it is queued"):
         results_of(run)
     Run.objects.end(run.pk, RunState.FAILED, "the target is gone")
-    with pytest.raises(Conflict, match="not analysed yet; it ended without any: the target is gone"):
+    with pytest.raises(Conflict, match="has no results: failed: the target is gone"):
         results_of(Run.objects.get(pk=run.pk))
 
 
