@@ -87,7 +87,7 @@ function limitAnnotations(limits) {
         borderColor: colour("chart-limit"),
         borderWidth: 1.5,
         borderDash: [8, 4],
-        label: { display: true, content: `${limit.text} = ${numberText(limit.value)} ms`, position: "end", yAdjust: 11, backgroundColor: clear(colour("surface"), 0.85), color: colour("chart-limit"), font: { size: 11, weight: 600 }, padding: 3 },
+        label: { display: true, content: `${limit.stat} limit ${numberText(limit.value)} ms`, position: "start", yAdjust: -11, backgroundColor: clear(colour("surface"), 0.85), color: colour("chart-limit"), font: { size: 11, weight: 600 }, padding: 3 },
       },
     ]),
   );
@@ -106,7 +106,7 @@ function pointLabel(item) {
 function showLegend(canvas, percentiles, family, data, loadLine) {
   const entries = percentiles.map((name) => [GLYPHS[name], name, family + SHADES[name]]);
   if (data.judged && percentiles.includes(data.judged)) entries.push(["▒", "95% interval", family]);
-  if (data.limits.length) entries.push(["╌", "limit", "chart-limit"]);
+  for (const limit of data.limits) entries.push(["╌", limit.text, "chart-limit"]);
   if (loadLine) entries.push(["┃", "load line", "chart-load-line"]);
   if (data.points.some((point) => !counts(point))) entries.push(["○", "not counted: invalid or closing baseline", "ink-soft"]);
   drawLegend(canvas, entries);
