@@ -17,6 +17,7 @@ def first_sends_s(slots: int, warmup_s: float, seed: int) -> list[float]:
 
 def open_arrivals_s(load: OpenLoad, seed: int, part: int = 0, parts: int = 1) -> Iterator[float]:
     """Endless. Poisson parts add up to one Poisson stream; constant parts take turns."""
+    assert load.rate_rps is not None
     if load.arrivals == "constant":
         number = part
         while True:

@@ -7,6 +7,7 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,7 +17,7 @@ from workers.loadgen.lengths import Length, check_bounds
 
 BLOCK_MAX = 10_000
 # What the generator sets itself; a plan that sets it too would measure something else than it says.
-OWN_PARAMETERS = frozenset({"model", "messages", "prompt", "max_tokens", "stream", "n", "best_of", "echo"})
+OWN_PARAMETERS = frozenset({"model", "messages", "prompt", "max_tokens", "stream", "echo"})
 _OWN_HEADERS = frozenset(
     {"content-length", "transfer-encoding", "connection", "expect", "content-type", "accept-encoding", "x-request-id"}
 )
@@ -43,10 +44,15 @@ class ClosedLoad(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class OpenLoad(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="open"):
-    """Requests come at `rate_rps` whatever the server does; at most `max_outstanding` are in flight, the rest wait."""
+    """Requests come whatever the server does: at `rate_rps`, or when a file, the `trace`, says, `speed` times as fast.
 
-    rate_rps: Above0
-    arrivals: Literal["poisson", "constant"] = "poisson"
+    At most `max_outstanding` are in flight; the rest wait in the client, and their clocks run.
+    """
+
+    rate_rps: Above0 | None = None
+    arrivals: Literal["poisson", "constant", "trace"] = "poisson"
+    trace: Name | None = None
+    speed: Above0 = 1.0
     max_outstanding: Count = 2000
 
 
@@ -54,13 +60,19 @@ Load: TypeAlias = ClosedLoad | OpenLoad
 
 
 class TrafficClass(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of request, with lengths or with a file of prompts. `weight` is its share of the mix."""
+    """One kind of request, with lengths or with a file of prompts. `weight` is its share of the mix.
+
+    With `turns` each one dealt is a conversation: every turn adds `input_tokens` of new text to all that was said
+    before, and follows the answer after `think_s`.
+    """
 
     name: Name
     weight: Above0 = 1.0
     input_tokens: Length | None = None
     output_tokens: Length | None = None
     prompts: Name | None = None
+    turns: Length | None = None
+    think_s: Seconds = 0.0
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,18 +107,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     api_key_env: Name | None = None
     headers: dict[str, str] = {}
     verify_tls: bool = True
+    # Trusted beside the system's authorities; PEM.
+    ca_file: Name | None = None
+    transport: Literal["auto", "wire", "httpx"] = "auto"
+    # A URL, or the word `environment`: the proxy that its variables name. Null: none, whatever the environment says.
+    proxy: Name | None = None
+    http2: bool = False
     load: Load
     warmup_s: Seconds = 5.0
     measure_s: SecondsAbove0 = 30.0
     drain_s: Seconds = 120.0
     max_requests: Annotated[int, msgspec.Meta(ge=1, description="a whole number of at least 1")] | None = None
     timeout_s: SecondsAbove0 = 600.0
+    # An answer that is silent for so long has stalled. Null: only `timeout_s` ends it.
+    stall_s: SecondsAbove0 | None = None
+    # The longest wait after a failure, also where the server's Retry-After asks for a longer one.
+    backoff_max_s: Seconds = 10.0
     retries: Annotated[int, msgspec.Meta(ge=0, le=10, description="a whole number from 0 to 10")] = 0
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1, description="a whole number, 0 or more")] = 1
     processes: Annotated[int, msgspec.Meta(ge=1, le=256, description="a whole number from 1 to 256")] = 1
     mix: Mix
     request: dict[str, Any] = {}
     calibration: Calibration | None = None
+    # A tokenizer.json: prompts get their exact lengths, and answers without usage are counted with it.
+    tokenizer: Name | None = None
     keep_itl: bool = False
 
 
@@ -148,6 +172,9 @@ def _check_plan(plan: Plan, problems: Problems) -> None:
         endpoint_url(plan.base_url, plan.protocol)
     except AddressError as error:
         problems.add("base_url", str(error))
+    _check_transport(plan, problems)
+    if isinstance(plan.load, OpenLoad):
+        _check_arrivals(plan.load, problems)
     slots = plan.load.concurrency if isinstance(plan.load, ClosedLoad) else plan.load.max_outstanding
     if plan.processes > slots:
         problems.add("processes", f"must not exceed the {slots} requests in flight that they share")
@@ -166,6 +193,33 @@ def _check_plan(plan: Plan, problems: Problems) -> None:
     _check_mix(plan.mix, "mix", problems)
 
 
+def _check_transport(plan: Plan, problems: Problems) -> None:
+    if plan.transport == "wire":
+        for key in ("proxy", "http2"):
+            if getattr(plan, key):
+                problems.add("transport", f"wire does not do {key}; leave transport out, or remove {key}")
+    if plan.proxy is not None and plan.proxy != "environment":
+        parts = urlsplit(plan.proxy)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            problems.add("proxy", "must be a URL like http://host:3128, or the word environment")
+    if not plan.verify_tls and plan.ca_file is not None:
+        problems.add("ca_file", "must not stand beside verify_tls false: nothing would be verified with it")
+
+
+def _check_arrivals(load: OpenLoad, problems: Problems) -> None:
+    if load.arrivals == "trace":
+        if load.trace is None:
+            problems.add("load.trace", "is missing; name the file that holds the arrival times")
+        if load.rate_rps is not None:
+            problems.add("load.rate_rps", "must not stand beside arrivals trace; change the pace with speed")
+    else:
+        if load.rate_rps is None:
+            problems.add("load.rate_rps", "is missing; it must be a number above 0")
+        for key in ("trace", "speed"):
+            if getattr(load, key) != getattr(OpenLoad(), key):
+                problems.add(f"load.{key}", 'needs arrivals "trace"')
+
+
 def _check_mix(mix: Mix, path: str, problems: Problems) -> None:
     classes = join(path, "classes")
     if not 1 <= len(mix.classes) <= 100:
@@ -182,7 +236,10 @@ def _check_mix(mix: Mix, path: str, problems: Problems) -> None:
             for key in ("input_tokens", "output_tokens"):
                 if getattr(one, key) is None:
                     problems.add(join(where, key), "is missing; give a length (or a file of prompts as prompts)")
-        elif one.input_tokens is not None:
-            problems.add(join(where, "input_tokens"), "must not stand beside prompts: the file gives the prompts")
+        else:
+            for key in ("input_tokens", "turns"):
+                if getattr(one, key) is not None:
+                    problems.add(join(where, key), "must not stand beside prompts: the file gives the prompts")
         check_bounds(one.input_tokens, join(where, "input_tokens"), problems)
         check_bounds(one.output_tokens, join(where, "output_tokens"), problems)
+        check_bounds(one.turns, join(where, "turns"), problems)
