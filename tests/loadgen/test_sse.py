@@ -42,18 +42,18 @@ def test_any_cut_of_the_bytes_gives_the_same_events(stream: bytes, data: st.Data
 def test_an_event_is_there_as_soon_as_its_blank_line_is(end: bytes) -> None:
     splitter = EventSplitter()
     assert splitter.feed(b"data: a" + end) == []
-    assert splitter.feed(end[:1]) == [Event(b"", b"a")]
-    assert splitter.feed(end[1:] + b"data: b" + end + end) == [Event(b"", b"b")]
+    assert splitter.feed(end[:1]) == [(b"", b"a")]
+    assert splitter.feed(end[1:] + b"data: b" + end + end) == [(b"", b"b")]
 
 
 def test_fields_follow_the_specification() -> None:
     stream = b"\xef\xbb\xbf:\n\n: keep-alive\n\nevent: message\r\nid: 7\r\nretry: 3\r\ndata:{A\r\n\r\n"
     stream += b"data: {\ndata:  B}\n\ndata\n\n"
-    assert split(stream) == [Event(b"message", b"{A"), Event(b"", b"{\n B}"), Event(b"", b"")]
+    assert split(stream) == [(b"message", b"{A"), (b"", b"{\n B}"), (b"", b"")]
 
 
 def test_the_last_event_needs_no_blank_line_once_the_stream_has_ended() -> None:
-    assert split(b"data: a\n\ndata: [DONE]") == [Event(b"", b"a"), Event(b"", b"[DONE]")]
+    assert split(b"data: a\n\ndata: [DONE]") == [(b"", b"a"), (b"", b"[DONE]")]
 
 
 def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

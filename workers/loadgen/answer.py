@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from workers.loadgen.endpoint import without_query
-from workers.loadgen.payload import Reading, error_text, read_payload
+from workers.loadgen.payload import Reading, Usage, error_text, read_payload
 from workers.loadgen.sse import EventSplitter, EventTooLong
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
@@ -34,15 +34,14 @@ class Answer:
     """One request's answer. The first outcome stands: whatever comes after it (text after [DONE], a reset) is ignored.
 
     `arrivals_ns` holds the time of every event that carried output; `t_first_ns` and `t_last_ns` stay null when the
-    server answered with one JSON object instead of a stream. `on_output(answer)` is called at each of these events.
-    `connect_ms` is what the connection took when this request is its first; `resent`: a kept one was found closed.
+    server answered with one JSON object instead of a stream. `t_answer_ns` is the first output that is not a thought.
+    `t_heard_ns` is when any part of the body last came. `connect_ms` is what the connection took when this request is its first; `resent`: a kept one was found closed.
     """
 
     __slots__ = (
         "_body",
         "_buffer",
         "_finished",
-        "_on_output",
         "_seen",
         "_splitter",
         "_text",
@@ -55,21 +54,26 @@ class Answer:
         "http_status",
         "outcome",
         "prompt_tokens",
+        "reasoning_tokens",
         "resent",
         "retry_after",
         "streamed",
+        "t_answer_ns",
         "t_end_ns",
         "t_headers_ns",
+        "t_heard_ns",
         "t_sent_ns",
     )
 
-    def __init__(self, on_output: Callable[[Answer], None] | None = None, keep_text: bool = False) -> None:
+    def __init__(self, keep_text: bool = False) -> None:
         self.outcome: Outcome | None = None
         self.error: str | None = None
         self.http_status: int | None = None
         self.retry_after: str | None = None
         self.t_sent_ns: int | None = None
         self.t_headers_ns: int | None = None
+        self.t_heard_ns: int | None = None
+        self.t_answer_ns: int | None = None
         self.t_end_ns: int | None = None
         self.arrivals_ns = array("q")
         self.streamed = True
@@ -79,7 +83,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
-        self._on_output = on_output
+        self.reasoning_tokens: int | None = None
         self._text: list[str] | None = [] if keep_text else None
         self._seen = 0
         self._finished = 0
@@ -136,7 +140,7 @@ class Answer:
         if self.outcome is not None:
             return
         self.http_status = status
-        self.t_headers_ns = now_ns
+        self.t_headers_ns = self.t_heard_ns = now_ns
         if self._refused:
             self._body = self._collect_error
             retry_after = headers.get(b"retry-after")
@@ -149,6 +153,7 @@ class Answer:
     def feed(self, data: bytes, now_ns: int) -> None:
         """A part of the body arrived, after transfer and content codings were undone."""
         if self.outcome is None:
+            self.t_heard_ns = now_ns
             self._body(data, now_ns)
 
     def finish(self, now_ns: int) -> None:
@@ -211,44 +216,50 @@ class Answer:
         except EventTooLong:
             self.fail(Outcome.STREAM_ERROR, "an event has no end", now_ns)
             return
-        for event in events:
-            self._take_event(event.name, event.data, now_ns)
+        for name, payload in events:
+            self._take_event(name, payload, now_ns)
             if self.outcome is not None:
                 return
 
     def _take_event(self, name: bytes, data: bytes, now_ns: int) -> None:
         if name == b"error":
             self.fail(Outcome.STREAM_ERROR, f"error in the answer: {error_text(data)}", now_ns)
-        elif data.strip() == b"[DONE]":
+        elif data[:1] == b"{":
+            self._take(read_payload(data), now_ns)
+        elif (text := data.strip()) == b"[DONE]":
             self._finish_done(now_ns)
-        elif data.strip():
-            reading = read_payload(data)
-            if reading is not None:
-                self._take(reading, now_ns)
+        elif text:
+            self._take(read_payload(text), now_ns)
 
-    def _take(self, reading: Reading, now_ns: int) -> None:
+    def _take(self, reading: Reading | None, now_ns: int) -> None:
+        if reading is None:
+            return
         if reading.error is not None:
             self.fail(Outcome.STREAM_ERROR, f"error in the answer: {reading.error}", now_ns)
             return
         self._seen |= reading.seen
-        self._finished |= reading.finished
         if reading.finish_reason is not None:
+            self._finished |= reading.finished
             self.finish_reason = reading.finish_reason
-        usage = reading.usage
-        if usage is not None:
-            # Usage may grow in every event and lack a part in some: the last given number counts.
-            if usage.prompt_tokens is not None:
-                self.prompt_tokens = usage.prompt_tokens
-            if usage.completion_tokens is not None:
-                self.completion_tokens = usage.completion_tokens
-            if usage.cached_tokens is not None:
-                self.cached_tokens = usage.cached_tokens
+        if reading.usage is not None:
+            self._take_usage(reading.usage)
         if reading.output:
             self.arrivals_ns.append(now_ns)
+            if reading.visible and self.t_answer_ns is None:
+                self.t_answer_ns = now_ns
             if self._text is not None:
                 self._text.append(reading.text)
-            if self._on_output is not None:
-                self._on_output(self)
+
+    def _take_usage(self, usage: Usage) -> None:
+        """Usage may grow in every event and lack a part in some: the last given number counts."""
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens = usage.prompt_tokens
+        if usage.completion_tokens is not None:
+            self.completion_tokens = usage.completion_tokens
+        if usage.cached_tokens is not None:
+            self.cached_tokens = usage.cached_tokens
+        if usage.reasoning_tokens is not None:
+            self.reasoning_tokens = usage.reasoning_tokens
 
     def _finish_done(self, now_ns: int) -> None:
         if self.arrivals_ns or self._finished or self.completion_tokens is not None:
@@ -259,7 +270,7 @@ class Answer:
     def _finish_stream(self, splitter: EventSplitter, now_ns: int) -> None:
         last = splitter.finish()
         if last is not None:
-            self._take_event(last.name, last.data, now_ns)
+            self._take_event(*last, now_ns)
         if self._finished and self._finished == self._seen:
             self._succeed(now_ns)
         else:
@@ -268,9 +279,7 @@ class Answer:
     def _finish_json(self, now_ns: int) -> None:
         self.streamed = False
         body = bytes(self._buffer).removeprefix(_BOM)
-        reading = read_payload(body)
-        if reading is not None:
-            self._take(reading, now_ns)
+        self._take(read_payload(body), now_ns)
         if self._seen:
             self._succeed(now_ns)
         else:

@@ -19,15 +19,18 @@ class Usage(Struct, frozen=True):
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_tokens: int | None
+    reasoning_tokens: int | None
 
 
 class Reading(Struct):
     """What one object said. `output`: some choice carried a part of the answer; `text` is that part, where it is text.
+    `visible`: a part that is not a thought.
 
     `seen` and `finished` are bit sets of choices (by index modulo 64); `error` is the server's message.
     """
 
     output: bool = False
+    visible: bool = False
     text: str = ""
     finish_reason: str | None = None
     seen: int = 0
@@ -58,6 +61,7 @@ class _Usage(Struct):
     prompt_tokens: Any = None
     completion_tokens: Any = None
     prompt_tokens_details: Any = None
+    completion_tokens_details: Any = None
 
 
 class _Object(Struct):
@@ -116,40 +120,64 @@ def _read(document: _Object) -> Reading:
         part = choice.delta or choice.message
         if part is not None:
             _add_message(reading, part)
-        _add_text(reading, choice.text)
-    usage = document.usage
-    if usage is not None:
-        details = usage.prompt_tokens_details
-        reading.usage = Usage(
-            _count(usage.prompt_tokens),
-            _count(usage.completion_tokens),
-            _count(details.get("cached_tokens")) if isinstance(details, dict) else None,
-        )
+        if choice.text:
+            _add_text(reading, choice.text)
+    if document.usage is not None:
+        reading.usage = _read_usage(document.usage)
     return reading
 
 
+def _read_usage(usage: _Usage) -> Usage:
+    return Usage(
+        _count(usage.prompt_tokens),
+        _count(usage.completion_tokens),
+        _count(_detail(usage.prompt_tokens_details, "cached_tokens")),
+        _count(_detail(usage.completion_tokens_details, "reasoning_tokens")),
+    )
+
+
+def _detail(details: Any, key: str) -> Any:
+    return details.get(key) if isinstance(details, dict) else None
+
+
 def _add_message(reading: Reading, part: _Message) -> None:
-    _add_text(reading, part.reasoning_content)
-    # Some servers send the same thought under both names.
-    if part.reasoning != part.reasoning_content:
-        _add_text(reading, part.reasoning)
-    _add_text(reading, part.content)
-    _add_text(reading, part.refusal)
+    if part.reasoning_content or part.reasoning:
+        _add_thought(reading, part.reasoning_content)
+        # Some servers send the same thought under both names.
+        if part.reasoning != part.reasoning_content:
+            _add_thought(reading, part.reasoning)
+    if part.content:
+        _add_text(reading, part.content)
+    if part.refusal:
+        _add_text(reading, part.refusal)
     if part.tool_calls is not None or part.function_call is not None:
         calls = part.tool_calls if isinstance(part.tool_calls, list) else []
         if any(_carries_call(call) for call in [*calls, {"function": part.function_call}]):
-            reading.output = True
+            reading.output = reading.visible = True
 
 
-def _add_text(reading: Reading, value: Any) -> None:
+def _add_thought(reading: Reading, value: Any) -> None:
     if value and isinstance(value, str):
         reading.output = True
         reading.text += value
-    elif value and isinstance(value, list):
+
+
+def _add_text(reading: Reading, value: Any) -> None:
+    if isinstance(value, str):
+        if value:
+            reading.output = reading.visible = True
+            reading.text += value
+    elif isinstance(value, list):
         # Content parts, as Mistral's reasoning models stream them.
         for part in value:
             if isinstance(part, dict):
-                _add_text(reading, part.get("text") or part.get("thinking"))
+                _add_text(reading, part.get("text"))
+                _add_thoughts(reading, part.get("thinking"))
+
+
+def _add_thoughts(reading: Reading, value: Any) -> None:
+    for part in value if isinstance(value, list) else [value]:
+        _add_thought(reading, part.get("text") if isinstance(part, dict) else part)
 
 
 def _carries_call(call: Any) -> bool:

@@ -5,17 +5,14 @@ Line ends may be LF, CRLF or CR. Knows nothing of JSON or of what an event means
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 EVENT_BYTES_MAX = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-class Event(NamedTuple):
-    """`name` is empty when the stream gave none; data lines are joined by LF."""
-
-    name: bytes
-    data: bytes
+# Its name, empty when the stream gave none, and its data, lines joined by LF. A plain tuple: there are millions.
+Event: TypeAlias = tuple[bytes, bytes]
 
 
 class EventTooLong(Exception):
@@ -34,10 +31,22 @@ class EventSplitter:
 
     def feed(self, data: bytes) -> list[Event]:
         """Raises EventTooLong."""
-        if self._skip_lf and data:
+        if self._skip_lf:
+            if not data:
+                return []
             self._skip_lf = False
             if data[0] == 10:
                 data = data[1:]
+        elif (
+            # Nearly every read: one whole event of one line. The general way below gives the same.
+            not self._held
+            and data.startswith(b"data: ")
+            and data.find(b"\n") == len(data) - 2
+            and data[-1] == 10
+            and b"\r" not in data
+        ):
+            self._at_start = False
+            return [(b"", data[6:-2])]
         if b"\r" in data:
             # A CR ends its line at once; the LF of a pair that is cut in two is dropped when it comes.
             self._skip_lf = data.endswith(b"\r")
@@ -62,7 +71,7 @@ class EventSplitter:
             self._at_start = False
             block = block.removeprefix(_BOM)
         if block.startswith(b"data: ") and b"\n" not in block:
-            return Event(b"", block[6:])
+            return b"", block[6:]
         name = b""
         lines: list[bytes] = []
         for line in block.split(b"\n"):
@@ -71,4 +80,4 @@ class EventSplitter:
                 lines.append(value.removeprefix(b" "))
             elif field == b"event":
                 name = value.removeprefix(b" ")
-        return Event(name, b"\n".join(lines)) if name or lines else None
+        return (name, b"\n".join(lines)) if name or lines else None
