@@ -8,7 +8,6 @@ from random import Random
 
 from workers.loadgen.answer import Answer, Outcome
 
-LIMIT_S = 10.0
 # Of the first failure in a row; each further one doubles it. A timeout was slow enough by itself.
 _FIRST_S = {
     Outcome.REFUSED: 0.5,
@@ -19,14 +18,15 @@ _FIRST_S = {
 
 
 class Backoff:
-    """Of one slot: counts its failures in a row."""
+    """Of one slot: counts its failures in a row. No wait is longer than `max_s`."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, max_s: float) -> None:
+        self._max_s = max_s
         self._random = random
         self._failures = 0
 
     def after(self, answer: Answer, now: datetime) -> float:
-        """Seconds to wait before the next request, at most LIMIT_S; the server's own Retry-After goes first."""
+        """Seconds to wait before the next request, at most `max_s`; the server's own Retry-After goes first."""
         first_s = _FIRST_S.get(answer.outcome) if answer.outcome is not None else None
         if first_s is None:
             self._failures = 0
@@ -34,9 +34,9 @@ class Backoff:
         self._failures += 1
         asked_s = retry_after_s(answer.retry_after, now) if answer.outcome is Outcome.REFUSED else None
         if asked_s is not None:
-            return min(asked_s, LIMIT_S)
+            return min(asked_s, self._max_s)
         # Half of it is drawn, so that slots that failed together do not come back together.
-        return min(first_s * 2.0 ** (self._failures - 1), LIMIT_S) * (0.5 + self._random.random() / 2)
+        return min(first_s * 2.0 ** (self._failures - 1), self._max_s) * (0.5 + self._random.random() / 2)
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:

@@ -33,12 +33,23 @@ class Tick(msgspec.Struct):
         return self.counted_tokens / self.counted_events if self.counted_events else 1.0
 
 
+class _Watched:
+    """An answer in flight, and how much of it was counted. TTFT counts from `due_ns`; null: from the time sent."""
+
+    __slots__ = ("answer", "due_ns", "events")
+
+    def __init__(self, answer: Answer, due_ns: int | None) -> None:
+        self.answer = answer
+        self.due_ns = due_ns
+        self.events = 0
+
+
 class Meter:
-    """The live counts of one process."""
+    """The live counts of one process. Output is counted when a tick asks, not event by event."""
 
     def __init__(self) -> None:
-        self.in_flight = 0
-        self.sent = 0
+        self._sent = 0
+        self._watched: dict[Answer, _Watched] = {}
         self._by_outcome: Counter[str] = Counter()
         self._events = 0
         self._counted_tokens = 0
@@ -46,16 +57,17 @@ class Meter:
         self._ttft_ms: list[float] = []
         self._tpot_ms: list[float] = []
 
-    def output_arrived(self, due_ns: int | None, answer: Answer) -> None:
-        """TTFT counts from `due_ns`; null: from the time sent."""
-        self._events += 1
-        if answer.output_events == 1:
-            since_ns = answer.t_sent_ns if due_ns is None else due_ns
-            if since_ns is not None:
-                self._ttft_ms.append((answer.arrivals_ns[0] - since_ns) / 1e6)
+    def sending(self, answer: Answer, due_ns: int | None) -> None:
+        """From now on it is in flight."""
+        self._sent += 1
+        self._watched[answer] = _Watched(answer, due_ns)
 
     def ended(self, answer: Answer) -> None:
+        """Also of one that was never sent."""
         assert answer.outcome is not None
+        watched = self._watched.pop(answer, None)
+        if watched is not None:
+            self._count(watched)
         self._by_outcome[answer.outcome] += 1
         tokens, events = answer.output_tokens, answer.output_events
         if answer.token_source == "usage" and tokens:
@@ -65,9 +77,11 @@ class Meter:
             self._tpot_ms.append((answer.arrivals_ns[-1] - answer.arrivals_ns[0]) / 1e6 / (tokens - 1))
 
     def tick(self) -> Tick:
+        for watched in self._watched.values():
+            self._count(watched)
         tick = Tick(
-            in_flight=self.in_flight,
-            sent=self.sent,
+            in_flight=len(self._watched),
+            sent=self._sent,
             by_outcome=dict(self._by_outcome),
             events=self._events,
             counted_tokens=self._counted_tokens,
@@ -77,6 +91,16 @@ class Meter:
         )
         self._ttft_ms, self._tpot_ms = [], []
         return tick
+
+    def _count(self, watched: _Watched) -> None:
+        """What came of one answer since it was last counted."""
+        answer, known = watched.answer, watched.events
+        watched.events = answer.output_events
+        self._events += watched.events - known
+        if not known and watched.events:
+            since_ns = answer.t_sent_ns if watched.due_ns is None else watched.due_ns
+            if since_ns is not None:
+                self._ttft_ms.append((answer.arrivals_ns[0] - since_ns) / 1e6)
 
 
 def merge(ticks: list[Tick]) -> Tick:

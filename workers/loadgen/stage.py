@@ -11,7 +11,6 @@ import gc
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -30,7 +29,7 @@ from workers.loadgen.prompt_files import FilePrompt
 from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 from workers.loadgen.records import Records
 from workers.loadgen.summary import Window
-from workers.loadgen.transport import ConnectError, Connection, Transport
+from workers.loadgen.transport import ConnectError, Connection, Receiving, Transport
 
 # Bodies made ahead: enough for slots that become free together, few enough for long prompts to fit in memory.
 _PREPARED_MAX = 32
@@ -65,6 +64,7 @@ class StagePart:
         self.calibrator = Calibrator(plan.protocol, plan.calibration)
         self.gauge = Gauge()
         self.meter = Meter()
+        self.receiving: Receiving | None = None
         self.capped = 0
         self.cancelled = False
         self._plan = plan
@@ -119,6 +119,8 @@ class StagePart:
         await _cancel([load, stop, *helpers])
         ended_ns = monotonic_ns()
         self.gauge.stop()
+        if self.receiving is None:
+            self.receiving = self._transport.receiving()
         gc.enable()
         gc.unfreeze()
         window = Window(window_ns[0], max(window_ns[0], min(window_ns[1], ended_ns - start_ns)))
@@ -136,8 +138,10 @@ class StagePart:
         self.calibrator.freeze()
         self._requests.remake()
         self.gauge.start()
+        self._transport.receiving()  # counts anew from here
         await _sleep_until(self._window_end_ns)
         self.gauge.stop()
+        self.receiving = self._transport.receiving()
         if self._cohort_open == 0:
             self._cohort_ended.set()
         with contextlib.suppress(TimeoutError):
@@ -187,7 +191,7 @@ class StagePart:
 
     async def _slot(self, connection: Connection, due_ns: int) -> None:
         """Sends requests one after the other until it is cancelled or there are no more."""
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, self._plan.backoff_max_s)
         while True:
             await _sleep_until(due_ns)
             prepared = self._requests.take()
@@ -225,12 +229,12 @@ class StagePart:
                     self._idle.append(connection)
             except asyncio.CancelledError:
                 if connection is None:
-                    self._record(prepared, self._answer(due_ns), due_ns, 1, None)
+                    self._record(prepared, Answer(), due_ns, 1, None)
                 raise
 
     async def _request(self, connection: Connection, prepared: Prepared, due_ns: int) -> Answer:
         """One request with its retries; the last attempt's answer."""
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, self._plan.backoff_max_s)
         for attempt in range(1, self._plan.retries + 2):
             answer = await self._attempt(connection, prepared, due_ns, attempt)
             if answer.outcome not in _RETRIED or attempt > self._plan.retries:
@@ -239,25 +243,23 @@ class StagePart:
         return answer
 
     async def _attempt(self, connection: Connection, prepared: Prepared, due_ns: int, attempt: int) -> Answer:
-        answer = self._answer(due_ns)
+        answer = Answer()
         loop = asyncio.get_running_loop()
         waits_for_nothing = connection.connected and attempt == 1
-        timer: asyncio.TimerHandle | None = None
+        timers: list[asyncio.TimerHandle] = []
         try:
             await connection.ready()
-            timer = loop.call_later(self._plan.timeout_s, self._expire, connection, answer)
+            timers.append(loop.call_later(self._plan.timeout_s, self._expire, connection, answer))
+            if self._plan.stall_s is not None:
+                timers.append(loop.call_later(self._plan.stall_s, self._check_stall, connection, answer, timers))
             loop.call_soon(self._requests.refill)
             with self._counted(not self._open and self._may_be_measured(monotonic_ns())):
-                self.meter.sent += 1
-                self.meter.in_flight += 1
-                try:
-                    await connection.exchange(prepared.request_id, prepared.body, answer)
-                finally:
-                    self.meter.in_flight -= 1
+                self.meter.sending(answer, due_ns if self._open else None)
+                await connection.exchange(prepared.request_id, prepared.body, answer)
         except ConnectError as error:
             answer.fail(Outcome.CONNECT_ERROR, str(error), monotonic_ns())
         finally:
-            if timer is not None:
+            for timer in timers:
                 timer.cancel()
             if answer.outcome is None:
                 connection.abort()
@@ -265,12 +267,21 @@ class StagePart:
             self._record(prepared, answer, due_ns, attempt, None if own_ns is None else own_ns - due_ns)
         return answer
 
-    def _answer(self, due_ns: int) -> Answer:
-        return Answer(partial(self.meter.output_arrived, due_ns if self._open else None))
-
     def _expire(self, connection: Connection, answer: Answer) -> None:
         answer.fail(Outcome.TIMEOUT, f"no complete answer within {self._plan.timeout_s:g} s", monotonic_ns())
         connection.abort()
+
+    def _check_stall(self, connection: Connection, answer: Answer, timers: list[asyncio.TimerHandle]) -> None:
+        """Ends an answer that began and then fell silent; looks again when the silence could be long enough."""
+        assert self._plan.stall_s is not None
+        heard_ns = answer.t_heard_ns or monotonic_ns()
+        left_s = self._plan.stall_s - (monotonic_ns() - heard_ns) / 1e9
+        if left_s <= 0:
+            answer.fail(Outcome.TIMEOUT, f"stalled: silent for {self._plan.stall_s:g} s", monotonic_ns())
+            connection.abort()
+        else:
+            loop = asyncio.get_running_loop()
+            timers[-1] = loop.call_later(left_s, self._check_stall, connection, answer, timers)
 
     def _record(
         self,

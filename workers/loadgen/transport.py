@@ -1,14 +1,27 @@
-"""What a stage asks of whatever speaks HTTP for it. The one implementation now is `wire`."""
+"""What a stage asks of whatever speaks HTTP for it: `wire`, which measures best, or `httpx_transport`."""
 
 from __future__ import annotations
 
 from typing import Protocol
+
+import msgspec
 
 from workers.loadgen.answer import Answer
 
 
 class ConnectError(Exception):
     """No connection could be made; the message says why, in words, and holds no secret."""
+
+
+class Receiving(msgspec.Struct, frozen=True):
+    """How a transport with kernel stamps received: reads by their delay after the kernel, in steps of `step_ns` (the last
+    step holds all longer ones), the longest, and the reads without a stamp.
+    """
+
+    step_ns: int
+    delays: dict[int, int]
+    longest_ns: int
+    unstamped: int
 
 
 class Connection(Protocol):
@@ -36,3 +49,7 @@ class Transport(Protocol):
     name: str
 
     def connection(self) -> Connection: ...
+
+    def receiving(self) -> Receiving | None:
+        """Counted since the last call; null: what arrived was stamped by the event loop."""
+        ...

@@ -1,0 +1,143 @@
+"""A line on a bare TCP socket: what arrives carries the time at which the kernel received it (Linux, SO_TIMESTAMPNS).
+
+Such a time does not depend on when this process gets to read, however busy it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import sys
+from time import monotonic_ns
+
+from workers.loadgen.line import Line
+from workers.loadgen.poller import Poller
+
+# Linux's number, also of the control message; the socket module does not name it.
+SO_TIMESTAMPNS = 35
+SUPPORTED = sys.platform == "linux" and sys.maxsize > 2**32
+_TIMESPEC = struct.Struct("@qq").unpack_from
+_CONTROL_BYTES = socket.CMSG_SPACE(16) if SUPPORTED else 0
+_ALL_BYTES = 1 << 16
+_HEAD_BYTES = 1 << 12
+# Parts that came within this time need not be told apart.
+_SAME_NS = 50_000
+# Beyond so many reads' worth of waiting bytes the server sends faster than one could tell its events apart.
+_SPLIT_MAX = 16
+_buffer = bytearray(_ALL_BYTES)
+_view = memoryview(_buffer)
+
+
+class KernelLine(Line):
+    """One read has one stamp, that of its last byte. So a read has room for one event and a half, by the size of those
+    before it; when more waits, and came later, it is read in parts that small, each with its own stamp.
+    """
+
+    def __init__(self, sock: socket.socket, poller: Poller) -> None:
+        super().__init__()
+        self._socket = sock
+        self._poller = poller
+        self._unsent = b""
+        self._mean_bytes = float(_HEAD_BYTES)
+        self._receive = sock.recvmsg_into
+        self._closed = False
+        poller.add(sock.fileno(), self)
+        self.usable = True
+
+    @classmethod
+    async def connect(cls, host: str, port: int, poller: Poller) -> KernelLine:
+        """Raises OSError: of the last address tried, when the name has several."""
+        loop = asyncio.get_running_loop()
+        failure: OSError | None = None
+        for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+                await loop.sock_connect(sock, address)
+                return cls(sock, poller)
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+        raise failure or OSError(f"{host} has no address")
+
+    def readable(self) -> None:
+        """Called by the poller."""
+        size = min(int(self._mean_bytes * 1.5) + 1, _ALL_BYTES)
+        while not self._closed:
+            try:
+                count, control, _, _ = self._receive((_view[:size],), _CONTROL_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._end(error)
+                return
+            if not count:
+                self._end(None)
+                return
+            self._mean_bytes += (count - self._mean_bytes) / 8
+            stamp_ns = self._poller.stamp_ns(_TIMESPEC(control[0][2]) if control else None)
+            self._received(_view[:count], stamp_ns)
+            if count < size:
+                return
+            size = self._next_size(size, stamp_ns)
+
+    def writable(self) -> None:
+        """Called by the poller while bytes wait."""
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            # What the server said before it closed is still to be read; reading also finds that it closed.
+            self._unsent = b""
+        if not self._unsent:
+            self._poller.watch(self._socket.fileno(), writing=False)
+            self._written()
+
+    def _next_size(self, size: int, stamp_ns: int) -> int:
+        """How much to read next of what waits: all of it, unless it came later than what was read."""
+        if self._closed:
+            return 0
+        try:
+            # Counts what waits without copying it.
+            flags = socket.MSG_PEEK | socket.MSG_TRUNC
+            waiting, control, _, _ = self._receive((_view,), _CONTROL_BYTES, flags)
+        except OSError:
+            return size
+        if not control or waiting > size * _SPLIT_MAX:
+            return _ALL_BYTES
+        last_ns = self._poller.stamp_ns(_TIMESPEC(control[0][2]))
+        return _ALL_BYTES if last_ns - stamp_ns <= _SAME_NS else size
+
+    def _write(self, data: bytes) -> bool:
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            return True  # reading finds that it closed
+        self._unsent = data[sent:]
+        if self._unsent:
+            self._poller.watch(self._socket.fileno(), writing=True)
+        return not self._unsent
+
+    @property
+    def _writing(self) -> bool:
+        return bool(self._unsent)
+
+    def _end(self, error: OSError | None) -> None:
+        self._close()
+        self._lost(error, monotonic_ns())
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._unsent = b""
+            self._poller.remove(self._socket.fileno())
+            self._socket.close()

@@ -1,0 +1,200 @@
+"""The HTTP/1.1 side of one connection: sends a request, parses what comes back and feeds the `Answer` at hand.
+
+How bytes move is a subclass's business; what they mean is the answer's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from time import monotonic_ns
+
+import httptools
+
+from workers.loadgen.answer import Answer, Outcome
+from workers.loadgen.encoding import EncodingError, Inflater, inflater_for
+
+# After [DONE] the end of the body follows within a millisecond; a server that leaves it out gets a new connection.
+END_LIMIT_S = 0.25
+
+
+class Line(ABC):
+    """`usable`: the next request can be sent on it. `connect_ms`: what connecting took, with TLS."""
+
+    def __init__(self) -> None:
+        self.usable = False
+        self.connect_ms: float | None = None
+        self._used = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: Answer | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
+        self._now_ns = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._headers: dict[bytes, bytes] = {}
+        self._in_body = False
+        self._framed = True
+        self._heard = False
+        self._keep_alive = True
+        self._inflater: Inflater | None = None
+
+    async def exchange(self, request: bytes, answer: Answer) -> bool:
+        """False when a kept connection closed before a byte came back: the request may be sent anew."""
+        kept, self._used, self.usable = self._used, True, False
+        answer.connect_ms = None if kept else self.connect_ms
+        self._reset()
+        self._answer = answer
+        answer.t_sent_ns = None
+        self._waiter = asyncio.get_running_loop().create_future()
+        # Where all goes in one call, its start is the time: this process may lose the CPU before the call returns,
+        # while the server is at work already.
+        before_ns = monotonic_ns()
+        if self._write(request):
+            answer.sent(before_ns)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = self._answer = None
+            if self._end_timer is not None:
+                self._end_timer.cancel()
+                self._end_timer = None
+        if answer.outcome is not None:
+            return True
+        if kept and not self._heard:
+            return False
+        answer.fail(Outcome.CONNECT_ERROR, "the server closed the connection before it answered", self._now_ns)
+        return True
+
+    def abort(self) -> None:
+        self.usable = False
+        self._close()
+        self._wake()
+
+    # What the subclass does.
+
+    @abstractmethod
+    def _write(self, data: bytes) -> bool:
+        """Hand bytes to the socket; false when some have to wait: `_written` is called once the last one went."""
+
+    @property
+    @abstractmethod
+    def _writing(self) -> bool:
+        """Whether bytes wait."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """At once. Harmless when it is closed."""
+
+    # What the subclass reports.
+
+    def _written(self) -> None:
+        if self._answer is not None and self._answer.t_sent_ns is None:
+            self._answer.sent(monotonic_ns())
+
+    def _received(self, data: bytes | memoryview, now_ns: int) -> None:
+        answer = self._answer
+        if answer is None or self._answered:
+            # Nothing was asked: an unasked answer, like 408, before the server closes.
+            self.abort()
+            return
+        self._now_ns = now_ns
+        self._heard = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail_parsing(answer, error)
+            return
+        if answer.outcome is not None and not self._answered and self._end_timer is None:
+            self._end_timer = asyncio.get_running_loop().call_later(END_LIMIT_S, self.abort)
+
+    def _lost(self, error: Exception | None, now_ns: int) -> None:
+        """The connection is gone: closed by the server when `error` is null."""
+        self.usable = False
+        self._now_ns = now_ns
+        answer = self._answer
+        if answer is not None and self._in_body:
+            if error is None and not self._framed:
+                self._finish(answer)
+            else:
+                words = getattr(error, "strerror", None) or str(error or "the server closed the connection")
+                answer.lose(words, now_ns)
+        self._wake()
+
+    # httptools
+
+    def on_message_begin(self) -> None:
+        if self._answered:
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_body:
+            self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        answer = self._answer
+        if status < 200 or answer is None:
+            return
+        self._in_body = True
+        self._keep_alive = self._parser.should_keep_alive()
+        headers = self._headers
+        self._framed = b"content-length" in headers or b"chunked" in headers.get(b"transfer-encoding", b"").lower()
+        if answer.t_sent_ns is None:
+            # It answered before it had read the whole request: there is no later moment to call "sent".
+            answer.sent(self._now_ns)
+        answer.begin(status, headers, self._now_ns)
+        try:
+            self._inflater = inflater_for(headers.get(b"content-encoding", b""))
+        except EncodingError as error:
+            answer.lose(str(error), self._now_ns)
+
+    def on_body(self, data: bytes) -> None:
+        answer = self._answer
+        if answer is None or answer.outcome is not None:
+            return
+        if self._inflater is None:
+            answer.feed(data, self._now_ns)
+            return
+        try:
+            for part in self._inflater.feed(data):
+                answer.feed(part, self._now_ns)
+        except EncodingError as error:
+            answer.lose(str(error), self._now_ns)
+
+    def on_message_complete(self) -> None:
+        if not self._in_body:
+            self._headers = {}  # of a 1xx answer
+            return
+        answer = self._answer
+        if answer is None or self._answered:
+            return
+        self._finish(answer)
+        if self._keep_alive and not self._writing:
+            self.usable = True
+        else:
+            self._close()
+        self._wake()
+
+    def _finish(self, answer: Answer) -> None:
+        if self._inflater is not None and not self._inflater.whole:
+            answer.lose("its compression has no end", self._now_ns)
+        answer.finish(self._now_ns)
+
+    def _fail_parsing(self, answer: Answer, error: Exception) -> None:
+        if self._in_body:
+            answer.lose(f"its HTTP framing is broken ({error})", self._now_ns)
+        elif isinstance(error, httptools.HttpParserUpgrade):
+            answer.fail(Outcome.HTTP_ERROR, "the server asked for another protocol", self._now_ns)
+        else:
+            answer.fail(Outcome.HTTP_ERROR, f"the answer is not HTTP/1.1 ({error})", self._now_ns)
+        self.abort()
+
+    @property
+    def _answered(self) -> bool:
+        return self._waiter is None or self._waiter.done()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(True)
