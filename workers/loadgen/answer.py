@@ -11,11 +11,14 @@ from enum import StrEnum
 
 from workers.loadgen.endpoint import without_query
 from workers.loadgen.payload import Reading, Usage, error_text, read_payload
+from workers.loadgen.shape import Shape, has_shape, shape_of
 from workers.loadgen.sse import EventSplitter, EventTooLong
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
+# A stream whose events never repeat their shape is not worth learning.
+_SHAPES_MISSED_MAX = 3
 
 
 class Outcome(StrEnum):
@@ -43,6 +46,8 @@ class Answer:
         "_buffer",
         "_finished",
         "_seen",
+        "_shape",
+        "_shapes_missed",
         "_splitter",
         "_text",
         "arrivals_ns",
@@ -88,6 +93,8 @@ class Answer:
         self._seen = 0
         self._finished = 0
         self._splitter: EventSplitter | None = None
+        self._shape: Shape | None = None
+        self._shapes_missed = 0 if not keep_text else _SHAPES_MISSED_MAX
         self._buffer = bytearray()
         self._body: Callable[[bytes, int], None] = self._sniff
 
@@ -211,6 +218,13 @@ class Answer:
 
     def _read_stream(self, data: bytes, now_ns: int) -> None:
         assert self._splitter is not None
+        if self._shape is not None and not self._splitter.pending:
+            if has_shape(data, self._shape):
+                self._shapes_missed = 0
+                self.arrivals_ns.append(now_ns)
+                return
+            self._shape = None
+            self._shapes_missed += 1
         try:
             events = self._splitter.feed(data)
         except EventTooLong:
@@ -225,7 +239,10 @@ class Answer:
         if name == b"error":
             self.fail(Outcome.STREAM_ERROR, f"error in the answer: {error_text(data)}", now_ns)
         elif data[:1] == b"{":
-            self._take(read_payload(data), now_ns)
+            reading = read_payload(data)
+            self._take(reading, now_ns)
+            if self._shape is None and self._shapes_missed < _SHAPES_MISSED_MAX and reading is not None and not name:
+                self._shape = shape_of(data, reading)
         elif (text := data.strip()) == b"[DONE]":
             self._finish_done(now_ns)
         elif text:

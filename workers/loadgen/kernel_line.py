@@ -20,18 +20,21 @@ SUPPORTED = sys.platform == "linux" and sys.maxsize > 2**32
 _TIMESPEC = struct.Struct("@qq").unpack_from
 _CONTROL_BYTES = socket.CMSG_SPACE(16) if SUPPORTED else 0
 _ALL_BYTES = 1 << 16
-_HEAD_BYTES = 1 << 12
+_FIRST_BYTES = 1 << 12
+_LEAST_BYTES = 16
 # Parts that came within this time need not be told apart.
 _SAME_NS = 50_000
 # Beyond so many reads' worth of waiting bytes the server sends faster than one could tell its events apart.
 _SPLIT_MAX = 16
-_buffer = bytearray(_ALL_BYTES)
-_view = memoryview(_buffer)
+# Counts what waits without taking it.
+_COUNT_ONLY = int(socket.MSG_PEEK | socket.MSG_TRUNC) if SUPPORTED else 0
+_untouched = bytearray(_ALL_BYTES)
 
 
 class KernelLine(Line):
     """One read has one stamp, that of its last byte. So a read has room for one event and a half, by the size of those
-    before it; when more waits, and came later, it is read in parts that small, each with its own stamp.
+    before it; when more waits, and came later, it is read in parts that small, each with its own stamp. (The kernel
+    merges what waits for long: what it has merged has the stamp of the last part.)
     """
 
     def __init__(self, sock: socket.socket, poller: Poller) -> None:
@@ -39,8 +42,8 @@ class KernelLine(Line):
         self._socket = sock
         self._poller = poller
         self._unsent = b""
-        self._mean_bytes = float(_HEAD_BYTES)
-        self._receive = sock.recvmsg_into
+        self._room = _FIRST_BYTES
+        self._receive = sock.recvmsg
         self._closed = False
         poller.add(sock.fileno(), self)
         self.usable = True
@@ -68,21 +71,22 @@ class KernelLine(Line):
 
     def readable(self) -> None:
         """Called by the poller."""
-        size = min(int(self._mean_bytes * 1.5) + 1, _ALL_BYTES)
+        size = self._room
         while not self._closed:
             try:
-                count, control, _, _ = self._receive((_view[:size],), _CONTROL_BYTES)
+                data, control, _, _ = self._receive(size, _CONTROL_BYTES)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 self._end(error)
                 return
-            if not count:
+            if not data:
                 self._end(None)
                 return
-            self._mean_bytes += (count - self._mean_bytes) / 8
+            count = len(data)
+            self._room += (min(count + (count >> 1), _ALL_BYTES) + _LEAST_BYTES - self._room) >> 3
             stamp_ns = self._poller.stamp_ns(_TIMESPEC(control[0][2]) if control else None)
-            self._received(_view[:count], stamp_ns)
+            self._received(data, stamp_ns)
             if count < size:
                 return
             size = self._next_size(size, stamp_ns)
@@ -105,9 +109,7 @@ class KernelLine(Line):
         if self._closed:
             return 0
         try:
-            # Counts what waits without copying it.
-            flags = socket.MSG_PEEK | socket.MSG_TRUNC
-            waiting, control, _, _ = self._receive((_view,), _CONTROL_BYTES, flags)
+            waiting, control, _, _ = self._socket.recvmsg_into((_untouched,), _CONTROL_BYTES, _COUNT_ONLY)
         except OSError:
             return size
         if not control or waiting > size * _SPLIT_MAX:

@@ -26,8 +26,9 @@ class Line(ABC):
         self.connect_ms: float | None = None
         self._used = False
         self._parser = httptools.HttpResponseParser(self)
+        # Of the request that is out, until its answer is over.
         self._answer: Answer | None = None
-        self._waiter: asyncio.Future[bool] | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._end_timer: asyncio.TimerHandle | None = None
         self._now_ns = 0
         self._reset()
@@ -56,7 +57,7 @@ class Line(ABC):
         try:
             await self._waiter
         finally:
-            self._waiter = self._answer = None
+            self._answer = None
             if self._end_timer is not None:
                 self._end_timer.cancel()
                 self._end_timer = None
@@ -95,7 +96,7 @@ class Line(ABC):
 
     def _received(self, data: bytes | memoryview, now_ns: int) -> None:
         answer = self._answer
-        if answer is None or self._answered:
+        if answer is None:
             # Nothing was asked: an unasked answer, like 408, before the server closes.
             self.abort()
             return
@@ -106,7 +107,7 @@ class Line(ABC):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail_parsing(answer, error)
             return
-        if answer.outcome is not None and not self._answered and self._end_timer is None:
+        if answer.outcome is not None and self._answer is not None and self._end_timer is None:
             self._end_timer = asyncio.get_running_loop().call_later(END_LIMIT_S, self.abort)
 
     def _lost(self, error: Exception | None, now_ns: int) -> None:
@@ -125,7 +126,7 @@ class Line(ABC):
     # httptools
 
     def on_message_begin(self) -> None:
-        if self._answered:
+        if self._answer is None:
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -152,7 +153,7 @@ class Line(ABC):
 
     def on_body(self, data: bytes) -> None:
         answer = self._answer
-        if answer is None or answer.outcome is not None:
+        if answer is None:
             return
         if self._inflater is None:
             answer.feed(data, self._now_ns)
@@ -168,7 +169,7 @@ class Line(ABC):
             self._headers = {}  # of a 1xx answer
             return
         answer = self._answer
-        if answer is None or self._answered:
+        if answer is None:
             return
         self._finish(answer)
         if self._keep_alive and not self._writing:
@@ -191,10 +192,8 @@ class Line(ABC):
             answer.fail(Outcome.HTTP_ERROR, f"the answer is not HTTP/1.1 ({error})", self._now_ns)
         self.abort()
 
-    @property
-    def _answered(self) -> bool:
-        return self._waiter is None or self._waiter.done()
-
     def _wake(self) -> None:
+        """The answer at hand is over."""
+        self._answer = None
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(True)
+            self._waiter.set_result(None)

@@ -29,6 +29,11 @@ class EventSplitter:
         self._skip_lf = False
         self._at_start = True
 
+    @property
+    def pending(self) -> bool:
+        """Whether what comes next may belong to an event, or to a line end, that has begun."""
+        return bool(self._held) or self._skip_lf
+
     def feed(self, data: bytes) -> list[Event]:
         """Raises EventTooLong."""
         if self._skip_lf:
