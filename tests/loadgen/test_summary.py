@@ -63,7 +63,8 @@ def add(
 
 
 def summary_of(rows: Records, open_loop: bool = False) -> dict[str, Any]:
-    return measured_summary(rows.table(), WINDOW, open_loop, ["a"])
+    gaps = [[one] if one else [] for one in rows.gaps()]
+    return measured_summary(rows.table(), WINDOW, open_loop, ["a"], gaps)
 
 
 def test_several_tokens_an_event_are_paced_by_tokens_and_gaps_by_events() -> None:
@@ -119,7 +120,7 @@ def test_failures_are_counted_and_have_no_latency() -> None:
     for outcome in Outcome:
         add(rows, 1000, [1100, 1200], 1300, outcome=outcome)
     summary = summary_of(rows)
-    assert summary["requests"] == {"sent": 7, "measured": 7} | {str(outcome): 1 for outcome in Outcome}
+    assert summary["requests"] == {"sent": 7, "measured": 7, "retries": 0} | {str(outcome): 1 for outcome in Outcome}
     assert summary["ttft_ms"]["count"] == summary["e2e_ms"]["count"] == 1
 
 
@@ -127,7 +128,7 @@ def test_an_empty_stage_is_null_all_over() -> None:
     summary = summary_of(records())
     assert (summary["ttft_ms"], summary["token_source"], summary["in_flight_mean"]) == (None, None, 0)
     assert summary["per_class"]["a"]["input_tokens"] is None
-    assert measured_summary(records().table(), Window(5, 5), False, ["a"])["requests_per_s"] is None
+    assert measured_summary(records().table(), Window(5, 5), False, ["a"], [[]])["requests_per_s"] is None
 
 
 def test_mixed_sources_of_counts_are_named() -> None:

@@ -38,7 +38,8 @@ class Answer:
 
     `arrivals_ns` holds the time of every event that carried output; `t_first_ns` and `t_last_ns` stay null when the
     server answered with one JSON object instead of a stream. `t_answer_ns` is the first output that is not a thought.
-    `t_heard_ns` is when any part of the body last came. `connect_ms` is what the connection took when this request is its first; `resent`: a kept one was found closed.
+    `t_heard_ns` is when any part of the body last came. `connect_ms` is what the connection took when this request is
+    its first; `resent`: a kept one was found closed.
     """
 
     __slots__ = (

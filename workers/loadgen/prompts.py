@@ -36,6 +36,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
 class PromptMaker:
     def __init__(self, plan: Plan, calibrator: Calibrator, files: Mapping[int, Sequence[FilePrompt]]) -> None:
+        self._name = os.urandom(4).hex()
+        self._made = 0
         self._text = Text(plan.seed)
         self._calibrator = calibrator
         self._files = files
@@ -49,20 +51,22 @@ class PromptMaker:
 
     def make(self, dealt: Dealt) -> Prepared:
         """A slice of a text and two encodings: microseconds."""
-        request_id = os.urandom(8).hex()
+        # Of this process, and counted: a log of a million random names would be half names.
+        request_id = f"{self._name}{self._made:08x}"
+        self._made = (self._made + 1) & 0xFFFFFFFF
+        nonce = os.urandom(_NONCE_HEX // 2).hex()
         if dealt.class_index in self._files:
             prompts = self._files[dealt.class_index]
             prompt = prompts[dealt.place % len(prompts)]
             output_tokens = prompt.max_tokens or dealt.output_tokens
-            content = self._from_file(prompt, request_id[:_NONCE_HEX])
+            content = self._from_file(prompt, nonce)
             return Prepared(dealt, request_id, self._body(content, output_tokens), 0, None, output_tokens)
         assert dealt.input_tokens is not None
         input_tokens = self._prefix_tokens + dealt.input_tokens
         words = self._calibrator.words_for(input_tokens)
         prefix_words = min(words, self._prefix_words())
-        start = int(request_id, 16)
-        nonce = request_id[:_NONCE_HEX].encode() + b" "
-        text = self._text.cut(0, prefix_words) + nonce + self._text.cut(start, words - prefix_words)
+        start = int(nonce, 16)
+        text = self._text.cut(0, prefix_words) + nonce.encode() + b" " + self._text.cut(start, words - prefix_words)
         content = b'"' + text.rstrip() + b'"'
         if self._chat:
             content = b'[{"role":"user","content":' + content + b"}]"

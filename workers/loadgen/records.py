@@ -1,10 +1,12 @@
-"""Keeps one row a request in preallocated columns, and hands them over as an Arrow table when the stage is over.
+"""Keeps one row a request in typed columns, and hands them over as an Arrow table when the stage is over.
 
 Knows nothing of statistics. The table holds the log's columns and, after them, what only the summary needs.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from workers.loadgen.answer import Answer, Outcome
+from workers.loadgen.gaps import Counted, GapCounter
 from workers.loadgen.prompts import Prepared
 
 ERROR_CHARACTERS_MAX = 300
-_ROWS_FIRST = 1024
 _OUTCOMES = list(Outcome)
 _SOURCES = ["usage", "events"]
 _NONE = -1
@@ -43,6 +45,8 @@ LOG_FIELDS = [
     pa.field("output_events", pa.int32(), nullable=False),
     pa.field("token_source", _LABEL),
     pa.field("finish_reason", _LABEL),
+    pa.field("t_answer_ns", pa.int64()),
+    pa.field("reasoning_tokens", pa.int32()),
 ]
 ITL_FIELD = pa.field("itl_ns", pa.list_(pa.int64()), nullable=False)
 # `window_events`: output events that arrived inside the window. `lateness_ns`: t_sent − t_due of requests that had
@@ -54,23 +58,8 @@ SUMMARY_FIELDS = [
     pa.field("lateness_ns", pa.int64()),
     pa.field("resent", pa.bool_(), nullable=False),
 ]
-SCHEMA = pa.schema([*LOG_FIELDS, ITL_FIELD, *SUMMARY_FIELDS])
-_DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.bool_(): np.bool_}
-
-
-class _Column:
-    """A numpy array that doubles when it is full."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.data: NDArray[Any] = np.empty(_ROWS_FIRST, dtype)
-
-    def put(self, place: int, value: Any) -> None:
-        self.room(place + 1)
-        self.data[place] = value
-
-    def room(self, size: int) -> None:
-        while size > len(self.data):
-            self.data = np.concatenate([self.data, np.empty_like(self.data)])
+_TYPE_CODES = {pa.int8(): "b", pa.int16(): "h", pa.int32(): "i", pa.int64(): "q", pa.bool_(): "b", pa.float32(): "f"}
+_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
 class _Labels(dict[str, int]):
@@ -83,7 +72,8 @@ class _Labels(dict[str, int]):
 class Records:
     """Rows in the order in which requests end. Times given are monotonic ns; kept are ns from `start_ns`.
 
-    Gaps between output events are kept for measured requests, or for all with `keep_itl`.
+    Gaps between output events of measured requests that ended ok are counted by class; with `keep_itl` the gaps of
+    all requests are kept too, and are the table's last column.
     """
 
     def __init__(self, class_names: list[str], start_ns: int, window_ns: tuple[int, int], keep_itl: bool) -> None:
@@ -91,16 +81,17 @@ class Records:
         self._start_ns = start_ns
         self._window_ns = window_ns
         self._keep_itl = keep_itl
-        self._rows = 0
         self._errors = _Labels()
         self._finishes = _Labels()
-        self._columns = {field.name: _Column(self._dtype(field)) for field in SCHEMA if field.name != "itl_ns"}
-        self._gaps = _Column(np.int64)
-        self._gap_ends = _Column(np.int64)
-        self._gap_count = 0
+        self._fields = [*LOG_FIELDS, *SUMMARY_FIELDS]
+        self._columns: list[array[Any]] = [array(self._type_code(field)) for field in self._fields]
+        self._appends = [column.append for column in self._columns]
+        self._gap_counters = [GapCounter() for _ in class_names]
+        self._gaps = array("q")
+        self._gap_ends = array("q", [0])
 
     def __len__(self) -> int:
-        return self._rows
+        return len(self._columns[0])
 
     def add(
         self,
@@ -115,66 +106,82 @@ class Records:
     ) -> None:
         """`answer` has its outcome; `error` is its text without secrets."""
         assert answer.outcome is not None
-        arrivals = np.frombuffer(answer.arrivals_ns, np.int64) - self._start_ns
-        first, last = np.searchsorted(arrivals, self._window_ns)
+        start_ns = self._start_ns
+        arrivals = answer.arrivals_ns
+        window_start_ns, window_end_ns = self._window_ns
+        class_index = prepared.dealt.class_index
         planned = prepared.planned_input_tokens
         finish = answer.finish_reason
         # A server that makes up ever new reasons must not overflow the label's number.
         known_or_room = finish in self._finishes or len(self._finishes) < 100
-        row = {
-            "request_id": prepared.request_id.encode(),
-            "class": prepared.dealt.class_index,
-            "attempt": attempt,
-            "outcome": _OUTCOMES.index(answer.outcome),
-            "http_status": answer.http_status,
-            "error": self._errors.code(error[:ERROR_CHARACTERS_MAX] if error else None),
-            "finish_reason": self._finishes.code(finish if known_or_room else None),
-            "measured": measured,
-            "t_due_ns": self._since_start(t_due_ns),
-            "t_sent_ns": self._since_start(answer.t_sent_ns),
-            "t_headers_ns": self._since_start(answer.t_headers_ns),
-            "t_first_ns": self._since_start(answer.t_first_ns),
-            "t_last_ns": self._since_start(answer.t_last_ns),
-            "t_end_ns": self._since_start(answer.t_end_ns),
-            "connect_ms": np.nan if answer.connect_ms is None else answer.connect_ms,
-            "input_tokens": planned if answer.prompt_tokens is None else answer.prompt_tokens,
-            "output_tokens": answer.output_tokens,
-            "cached_tokens": answer.cached_tokens,
-            "output_events": answer.output_events,
-            "token_source": _NONE if answer.token_source is None else _SOURCES.index(answer.token_source),
-            "window_events": last - first,
-            "planned_input_tokens": planned,
-            "planned_output_tokens": prepared.planned_output_tokens,
-            "lateness_ns": lateness_ns,
-            "resent": answer.resent,
-        }
-        place = self._rows
-        for name, value in row.items():
-            self._columns[name].put(place, _NONE if value is None else value)
-        if measured or self._keep_itl:
-            self._add_gaps(np.diff(arrivals))
-        self._gap_ends.put(place, self._gap_count)
-        self._rows += 1
+        # An answer without thoughts has one first output; saying it twice would cost a tenth of the log.
+        thought = answer.reasoning_tokens or answer.t_answer_ns != answer.t_first_ns
+        t_answer_ns = answer.t_answer_ns if thought else None
+        row = (
+            int(prepared.request_id, 16),
+            class_index,
+            attempt,
+            _OUTCOMES.index(answer.outcome),
+            answer.http_status,
+            self._errors.code(error[:ERROR_CHARACTERS_MAX] if error else None),
+            measured,
+            t_due_ns - start_ns,
+            answer.t_sent_ns and answer.t_sent_ns - start_ns,
+            answer.t_headers_ns and answer.t_headers_ns - start_ns,
+            answer.t_first_ns and answer.t_first_ns - start_ns,
+            answer.t_last_ns and answer.t_last_ns - start_ns,
+            answer.t_end_ns and answer.t_end_ns - start_ns,
+            np.nan if answer.connect_ms is None else answer.connect_ms,
+            planned if answer.prompt_tokens is None else answer.prompt_tokens,
+            answer.output_tokens,
+            answer.cached_tokens,
+            len(arrivals),
+            None if answer.token_source is None else _SOURCES.index(answer.token_source),
+            self._finishes.code(finish if known_or_room else None),
+            t_answer_ns and t_answer_ns - start_ns,
+            answer.reasoning_tokens,
+            bisect_left(arrivals, window_end_ns + start_ns) - bisect_left(arrivals, window_start_ns + start_ns),
+            planned,
+            prepared.planned_output_tokens,
+            lateness_ns,
+            answer.resent,
+        )
+        for append, value in zip(self._appends, row, strict=True):
+            append(_NONE if value is None else value)
+        counted = measured and answer.outcome is Outcome.OK
+        if counted or self._keep_itl:
+            times = np.frombuffer(arrivals, np.int64)
+            gaps = times[1:] - times[:-1]
+            if counted:
+                self._gap_counters[class_index].add(gaps)
+            if self._keep_itl:
+                self._gaps.frombytes(gaps.tobytes())
+                self._gap_ends.append(len(self._gaps))
 
     def table(self) -> pa.Table:
-        """All rows, ordered by the time sent (due, where nothing was sent); see SCHEMA."""
-        arrays = [self._itl() if field.name == "itl_ns" else self._array(field) for field in SCHEMA]
-        return ordered(pa.Table.from_arrays(arrays, schema=SCHEMA))
+        """All rows, ordered by the time sent (due, where nothing was sent)."""
+        columns = {
+            field.name: np.frombuffer(column, column.typecode)
+            for field, column in zip(self._fields, self._columns, strict=True)
+        }
+        order = _order(columns["t_sent_ns"], columns["t_due_ns"])
+        fields = list(self._fields)
+        arrays = [self._array(field, columns[field.name][order]) for field in fields]
+        if self._keep_itl:
+            arrays.append(self._itl().take(pa.array(order)))
+            fields.append(ITL_FIELD)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _add_gaps(self, gaps: NDArray[np.int64]) -> None:
-        end = self._gap_count + len(gaps)
-        self._gaps.room(end)
-        self._gaps.data[self._gap_count : end] = gaps
-        self._gap_count = end
+    def gaps(self) -> list[Counted | None]:
+        """Of each class."""
+        return [counter.counted() for counter in self._gap_counters]
 
-    def _since_start(self, time_ns: int | None) -> int | None:
-        return None if time_ns is None else time_ns - self._start_ns
-
-    def _array(self, field: pa.Field) -> pa.Array:
-        data = self._columns[field.name].data[: self._rows]
+    def _array(self, field: pa.Field, data: NDArray[Any]) -> pa.Array:
         if field.name == "request_id":
-            return pa.array(data.astype("U16"), pa.string())
+            return _hex(data)
         missing = (np.isnan(data) if data.dtype.kind == "f" else data == _NONE) if field.nullable else None
+        if pa.types.is_boolean(field.type):
+            return pa.array(data.view(np.bool_))
         if not pa.types.is_dictionary(field.type):
             return pa.array(data, field.type, mask=missing)
         labels = {
@@ -188,19 +195,28 @@ class Records:
         return pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
 
     def _itl(self) -> pa.Array:
-        offsets = np.concatenate([[0], self._gap_ends.data[: self._rows]]).astype(np.int32)
-        return pa.ListArray.from_arrays(offsets, self._gaps.data[: self._gap_count])
+        offsets = np.frombuffer(self._gap_ends, np.int64).astype(np.int32)
+        return pa.ListArray.from_arrays(offsets, np.frombuffer(self._gaps, np.int64))
 
     @staticmethod
-    def _dtype(field: pa.Field) -> Any:
+    def _type_code(field: pa.Field) -> str:
         if field.name == "request_id":
-            return "S16"
-        kind = field.type.index_type if pa.types.is_dictionary(field.type) else field.type
-        return np.float32 if pa.types.is_floating(kind) else _DTYPES[kind]
+            return "Q"
+        return _TYPE_CODES[field.type.index_type if pa.types.is_dictionary(field.type) else field.type]
 
 
 def ordered(table: pa.Table) -> pa.Table:
     """By the time sent; by the time due where nothing was sent."""
-    sent = table["t_sent_ns"].to_numpy()
-    due = table["t_due_ns"].to_numpy()
-    return table.take(pa.array(np.argsort(np.where(np.isnan(sent), due, sent), kind="stable")))
+    sent = table["t_sent_ns"].fill_null(_NONE).to_numpy()
+    return table.take(pa.array(_order(sent, table["t_due_ns"].to_numpy())))
+
+
+def _order(sent_ns: NDArray[np.int64], due_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.argsort(np.where(sent_ns == _NONE, due_ns, sent_ns), kind="stable")
+
+
+def _hex(numbers: NDArray[np.uint64]) -> pa.Array:
+    """Sixteen hexadecimal digits each."""
+    text = _HEX[numbers.astype(">u8").view(np.uint8)].reshape(-1)
+    offsets = np.arange(0, 16 * len(numbers) + 1, 16, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(text))

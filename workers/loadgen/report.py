@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +12,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from workers.loadgen.gaps import Counted
 from workers.loadgen.log import write_log
 from workers.loadgen.plan import Calibration, OpenLoad, Plan
 from workers.loadgen.summary import Window, measured_summary
+from workers.loadgen.transport import Receiving
 
 
 class PartFacts(msgspec.Struct, frozen=True):
-    """What one process knows beside its requests. `learned_from`: requests behind its calibration."""
+    """What one process knows beside its requests.
+
+    `learned_from`: requests behind its calibration; `gaps`: between output events, of each class.
+    """
 
     window: Window
     ended_s: float
@@ -28,6 +34,8 @@ class PartFacts(msgspec.Struct, frozen=True):
     learned_from: int
     capped: int
     transport: str
+    receiving: Receiving | None
+    gaps: list[Counted | None]
 
 
 def write_stage(
@@ -52,15 +60,18 @@ def stage_summary(
     plan: Plan, table: pa.Table, parts: Sequence[PartFacts], window: Window, started_at: datetime
 ) -> dict[str, Any]:
     names = [one.name for one in plan.mix.classes]
+    gaps = [[one for one in counted if one is not None] for counted in zip(*(part.gaps for part in parts), strict=True)]
     best = max(parts, key=lambda part: part.learned_from)
     return {
         "started_at": started_at.isoformat(timespec="milliseconds"),
         "duration_s": max(part.ended_s for part in parts),
         "cancelled": any(part.cancelled for part in parts),
-        **measured_summary(table, window, isinstance(plan.load, OpenLoad), names),
+        **measured_summary(table, window, isinstance(plan.load, OpenLoad), names, gaps),
         "client": {
             "cpu_share": max((part.cpu_share for part in parts if part.cpu_share is not None), default=None),
             "lateness_ms": _lateness(table, parts),
+            "kernel_stamps": all(part.receiving is not None and not part.receiving.unstamped for part in parts),
+            "receive_delay_ms": receive_delay_ms([part.receiving for part in parts if part.receiving is not None]),
             "processes": len(parts),
             "resent": int(np.sum(table["resent"].to_numpy())),
             "capped": sum(part.capped for part in parts) if isinstance(plan.load, OpenLoad) else None,
@@ -74,6 +85,25 @@ def stage_summary(
 
 def nothing_sent(summary: dict[str, Any]) -> bool:
     return not summary["requests"]["sent"] and not summary["cancelled"]
+
+
+def receive_delay_ms(parts: Sequence[Receiving]) -> dict[str, float] | None:
+    """How long after the kernel this client read what arrived: its own delay, which is in none of the times.
+
+    To the middle of a step; null when the event loop stamped.
+    """
+    counts: Counter[int] = Counter()
+    for part in parts:
+        counts.update(part.delays)
+    total = sum(counts.values())
+    if not total:
+        return None
+    steps = sorted(counts)
+    ends = np.cumsum([counts[step] for step in steps])
+    longest_ms = max(part.longest_ns for part in parts) / 1e6
+    found = (steps[int(np.searchsorted(ends, share * (total - 1), side="right"))] for share in (0.5, 0.99))
+    p50, p99 = (min((step + 0.5) * parts[0].step_ns / 1e6, longest_ms) for step in found)
+    return {"p50": p50, "p99": p99, "max": longest_ms}
 
 
 def _lateness(table: pa.Table, parts: Sequence[PartFacts]) -> dict[str, float] | None:

@@ -46,6 +46,8 @@ def facts_of(part: StagePart, window: Window, ended_s: float, transport: str = W
         learned_from=calibrator.requests,
         capped=part.capped,
         transport=transport,
+        receiving=part.receiving,
+        gaps=part.gaps,
     )
 
 

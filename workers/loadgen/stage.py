@@ -22,6 +22,7 @@ from workers.loadgen.arrivals import first_sends_s, open_arrivals_s
 from workers.loadgen.backoff import Backoff
 from workers.loadgen.calibration import Calibrator
 from workers.loadgen.deal import deal
+from workers.loadgen.gaps import Counted
 from workers.loadgen.gauge import Gauge
 from workers.loadgen.plan import ClosedLoad, OpenLoad, Plan
 from workers.loadgen.progress import Meter, Phase, Tick
@@ -65,6 +66,7 @@ class StagePart:
         self.gauge = Gauge()
         self.meter = Meter()
         self.receiving: Receiving | None = None
+        self.gaps: list[Counted | None] = []
         self.capped = 0
         self.cancelled = False
         self._plan = plan
@@ -124,6 +126,7 @@ class StagePart:
         gc.enable()
         gc.unfreeze()
         window = Window(window_ns[0], max(window_ns[0], min(window_ns[1], ended_ns - start_ns)))
+        self.gaps = self._records.gaps()
         return self._records.table(), window
 
     def cancel(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from workers.loadgen.answer import Outcome
+from workers.loadgen.gaps import Counted, gap_statistics
 
 Floats = NDArray[np.float64]
 PERCENTILES = (50, 90, 95, 99)
@@ -44,17 +46,41 @@ def statistics(values: Floats) -> dict[str, float | int] | None:
     }
 
 
-def measured_summary(table: pa.Table, window: Window, open_loop: bool, class_names: list[str]) -> dict[str, Any]:
-    """The keys of a summary that follow from the requests alone."""
+def measured_summary(
+    table: pa.Table,
+    window: Window,
+    open_loop: bool,
+    class_names: Sequence[str],
+    gaps: Sequence[Sequence[Counted]],
+) -> dict[str, Any]:
+    """The keys of a summary that follow from the requests alone. `gaps` are each class's, as every process counted."""
     rows = _Rows(table, open_loop)
     return {
         "window_s": window.seconds,
         "requests": rows.counts(np.ones(len(table), bool)),
-        **rows.latencies(np.ones(len(table), bool)),
+        **rows.latencies(np.ones(len(table), bool), [one for counted in gaps for one in counted]),
         **rows.rates(window),
         "token_source": rows.token_source(),
-        "per_class": {name: rows.of_class(rows.classes == name) for name in class_names},
+        "per_class": {
+            name: rows.of_class(rows.classes.are(name), counted)
+            for name, counted in zip(class_names, gaps, strict=True)
+        },
     }
+
+
+class _Labels:
+    """A column of labels as numbers: as texts, a million of them would take more memory than all else."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        whole = column.combine_chunks()
+        self._codes = np.asarray(whole.indices.fill_null(-1).to_numpy())
+        self._texts: list[str] = whole.dictionary.to_pylist()
+
+    def are(self, text: str) -> NDArray[np.bool_]:
+        return np.asarray(self._codes == (self._texts.index(text) if text in self._texts else len(self._texts)), bool)
+
+    def among(self, chosen: NDArray[np.bool_]) -> set[str]:
+        return {self._texts[code] for code in np.unique(self._codes[chosen]) if code >= 0}
 
 
 class _Rows:
@@ -64,12 +90,9 @@ class _Rows:
         def numbers(name: str) -> Floats:
             return np.asarray(table[name].cast(pa.float64()).to_numpy(), np.float64)
 
-        def labels(name: str) -> NDArray[np.object_]:
-            return np.asarray(table[name].cast(pa.string()).to_numpy(), object)
-
-        self.classes = labels("class")
-        self.outcomes = labels("outcome")
-        self.sources = labels("token_source")
+        self.classes = _Labels(table["class"])
+        self.outcomes = _Labels(table["outcome"])
+        self.sources = _Labels(table["token_source"])
         self.measured = np.asarray(table["measured"].to_numpy(), bool)
         self.sent, self.end = numbers("t_sent_ns"), numbers("t_end_ns")
         self.first, self.last = numbers("t_first_ns"), numbers("t_last_ns")
@@ -77,37 +100,56 @@ class _Rows:
         self.input_tokens = numbers("input_tokens")
         self.planned = {"input": numbers("planned_input_tokens"), "output": numbers("planned_output_tokens")}
         self.window_events = numbers("window_events")
-        self.ok = self.measured & (self.outcomes == Outcome.OK)
+        self.ok = self.measured & self.outcomes.are(Outcome.OK)
         since = numbers("t_due_ns") if open_loop else self.sent
         self.ttft_ms = (self.first - since) / _MS
         self.e2e_ms = (self.end - since) / _MS
-        # One event that carries all tokens (hidden reasoning, a gateway that buffers) shows no time between tokens.
-        shows_pace = (self.tokens >= 2) & (self.events >= 2)
+        # The server counts thoughts that it did not send: what came first was not the first token.
+        reasoning, answered = numbers("reasoning_tokens"), numbers("t_answer_ns")
+        self.hidden = (reasoning > 0) & (answered == self.first)
+        self.answer_ms = (answered - since) / _MS
+        # One event that carries all tokens (a gateway that buffers) shows no time between tokens; neither do those of
+        # which most were hidden.
+        shows_pace = (self.tokens >= 2) & (self.events >= 2) & ~self.hidden
         with np.errstate(divide="ignore", invalid="ignore"):
             self.tpot_ms = np.where(shows_pace, (self.last - self.first) / (self.tokens - 1) / _MS, np.nan)
-        self._itl = table["itl_ns"]
+        self._itl = table["itl_ns"] if "itl_ns" in table.column_names else None
+        self.attempts = np.asarray(table["attempt"].to_numpy())
 
     def counts(self, among: NDArray[np.bool_]) -> dict[str, int]:
-        """`sent` counts all; the others only what was measured."""
+        """`sent` counts all; the others only what was measured. `retries`: attempts after a request's first."""
         measured = among & self.measured
-        counted = {"sent": int((among & ~np.isnan(self.sent)).sum()), "measured": int(measured.sum())}
-        return counted | {str(outcome): int((measured & (self.outcomes == outcome)).sum()) for outcome in Outcome}
+        return {
+            "sent": int((among & ~np.isnan(self.sent)).sum()),
+            "measured": int(measured.sum()),
+            **{str(outcome): int((measured & self.outcomes.are(outcome)).sum()) for outcome in Outcome},
+            "retries": int((measured & (self.attempts > 1)).sum()),
+        }
 
-    def latencies(self, among: NDArray[np.bool_]) -> dict[str, Any]:
+    def latencies(self, among: NDArray[np.bool_], gaps: Sequence[Counted]) -> dict[str, Any]:
+        """`answer_ms`: to the first output that was not a thought, of answers that began with thoughts."""
         chosen = among & self.ok
-        gaps = pc.list_flatten(self._itl.filter(pa.array(chosen))).to_numpy()
         return {
             "ttft_ms": statistics(self.ttft_ms[chosen]),
             "tpot_ms": statistics(self.tpot_ms[chosen]),
-            "itl_ms": statistics(np.asarray(gaps, np.float64) / _MS),
+            "itl_ms": self._gap_statistics(chosen, gaps),
             "e2e_ms": statistics(self.e2e_ms[chosen]),
+            "answer_ms": statistics(self.answer_ms[chosen & (self.answer_ms > self.ttft_ms)]),
+            "hidden_reasoning": int((chosen & self.hidden).sum()),
         }
 
-    def of_class(self, among: NDArray[np.bool_]) -> dict[str, Any]:
+    def _gap_statistics(self, chosen: NDArray[np.bool_], gaps: Sequence[Counted]) -> dict[str, Any] | None:
+        """Of the gaps themselves where they were kept, else of their counts."""
+        if self._itl is None:
+            return gap_statistics(gaps, PERCENTILES)
+        kept_ns = pc.list_flatten(self._itl.filter(pa.array(chosen))).to_numpy()
+        return statistics(np.asarray(kept_ns, np.float64) / _MS)
+
+    def of_class(self, among: NDArray[np.bool_], gaps: Sequence[Counted]) -> dict[str, Any]:
         chosen = among & self.ok
         return {
             "requests": self.counts(among),
-            **self.latencies(among),
+            **self.latencies(among, gaps),
             "input_tokens": statistics(self.input_tokens[chosen]),
             "output_tokens": statistics(self.tokens[chosen]),
             "planned_input_tokens": statistics(self.planned["input"][chosen]),
@@ -119,7 +161,7 @@ class _Rows:
         if window.seconds <= 0:
             return {"output_tokens_per_s": None, "requests_per_s": None, "in_flight_mean": None}
         inside = (self.end >= window.start_ns) & (self.end < window.end_ns)
-        completed = int((inside & (self.outcomes == Outcome.OK)).sum())
+        completed = int((inside & self.outcomes.are(Outcome.OK)).sum())
         shared = np.minimum(self.end, window.end_ns) - np.maximum(self.sent, window.start_ns)
         in_flight = np.nansum(np.clip(shared, 0, None)) / (window.end_ns - window.start_ns)
         return {
@@ -130,12 +172,12 @@ class _Rows:
 
     def token_source(self) -> str | None:
         """usage, events, or mixed, of the measured requests that ended ok."""
-        sources = set(self.sources[self.ok])
+        sources = self.sources.among(self.ok)
         return "mixed" if len(sources) > 1 else next(iter(sources), None)
 
     def _window_tokens(self, ended_inside: NDArray[np.bool_]) -> float:
         """Events inside the window, each worth its request's tokens an event, or the usual where it has no count."""
-        counted = (self.sources == "usage") & (self.events > 0)
+        counted = self.sources.are("usage") & (self.events > 0)
         usual = self.tokens[counted].sum() / self.events[counted].sum() if counted.any() else 1.0
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(np.isnan(self.tokens), usual, self.tokens / self.events)

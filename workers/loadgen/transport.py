@@ -14,8 +14,10 @@ class ConnectError(Exception):
 
 
 class Receiving(msgspec.Struct, frozen=True):
-    """How a transport with kernel stamps received: reads by their delay after the kernel, in steps of `step_ns` (the last
-    step holds all longer ones), the longest, and the reads without a stamp.
+    """How a transport with kernel stamps received.
+
+    `delays` counts reads by their delay after the kernel, in steps of `step_ns`; the last step holds all longer ones.
+    `unstamped`: reads to which the kernel gave no time.
     """
 
     step_ns: int
