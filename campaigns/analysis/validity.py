@@ -20,6 +20,8 @@ StageKind = Literal["baseline", "ladder", "refine", "closing"]
 IN_FLIGHT_MIN_SHARE = 0.95
 LATENESS_MAX_MS = 5.0
 CPU_MAX_SHARE = 0.8
+# A generator that reads so late sends the next request so late too, and no longer tells events apart.
+RECEIVE_DELAY_MAX_MS = 20.0
 LITTLE_MAX_PCT = 5.0
 # Below this many mean request times the window's edges weigh too much for a hard judgement.
 WINDOW_MIN_REQUEST_TIMES = 3
@@ -37,6 +39,7 @@ TREND_MAX_PCT = 10.0
 FIRST_WAVE_MAX_RATIO = 2.0
 FAILING_PCT = 1.0
 TIMEOUT_MIN_RATIO = 3.0
+_MORE_DRIVERS = "add a driver: a worker on another host, or one that has its host to itself"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +56,10 @@ class StageInput:
     lateness_p99_ms: float | None = None
     # At the highest percentile that a criterion asks for; None: judge by the p99.
     lateness_judged_ms: float | None = None
+    # How long after the kernel the generator read what arrived; None: its event loop stamped the times.
+    receive_delay_p99_ms: float | None = None
     # Of the busiest generator process, as a share of one core (0 to 1).
     cpu_share: float | None = None
-    processes: int = 1
     # Median output tokens that the mix asks for, per class; classes without a planned length are left out.
     planned_output_tokens: Mapping[str, float] = field(default_factory=dict)
     # Share of input tokens that the mix means to find in a prefix cache (0 to 1).
@@ -92,6 +96,7 @@ def check_stage(stage: StageInput, baseline: StageInput | None) -> tuple[Check, 
         _in_flight(stage, window, failing),
         _little(stage, window, failing),
         _lateness(stage),
+        _receiving(stage),
         _cpu(stage),
         _cut(cohort),
         _timeout(stage, cohort),
@@ -204,13 +209,22 @@ def _lateness(stage: StageInput) -> Check:
     ok = None if late_ms is None else late_ms < LATENESS_MAX_MS
     if late_ms is None or ok:
         return Check("lateness", ok, "invalid", late_ms, LATENESS_MAX_MS)
-    remedy = "use more processes or a quieter host"
+    remedy = _MORE_DRIVERS
     judged_ms = late_ms if stage.lateness_judged_ms is None else stage.lateness_judged_ms
     if judged_ms < LATENESS_MAX_MS:
         reason = f"the load generator was {late_ms:.1f} ms late (p99): tail percentiles hold its delay, medians do not"
         return Check("lateness", False, "warning", late_ms, LATENESS_MAX_MS, reason, remedy)
-    reason = f"the load generator was {late_ms:.1f} ms late (p99); its delay is in the latencies"
+    reason = f"the tester is the limit: the load generator was {late_ms:.1f} ms late (p99)"
     return Check("lateness", False, "invalid", late_ms, LATENESS_MAX_MS, reason, remedy)
+
+
+def _receiving(stage: StageInput) -> Check:
+    late_ms = stage.receive_delay_p99_ms
+    ok = None if late_ms is None else late_ms < RECEIVE_DELAY_MAX_MS
+    if ok is not False:
+        return Check("receiving", ok, "invalid", late_ms, RECEIVE_DELAY_MAX_MS)
+    reason = f"the tester is the limit: the load generator read what arrived {late_ms:.0f} ms late (p99)"
+    return Check("receiving", False, "invalid", late_ms, RECEIVE_DELAY_MAX_MS, reason, _MORE_DRIVERS)
 
 
 def _cpu(stage: StageInput) -> Check:
@@ -218,9 +232,8 @@ def _cpu(stage: StageInput) -> Check:
     ok = None if share is None else share < CPU_MAX_SHARE
     if ok is not False:
         return Check("client_cpu", ok, "invalid", share, CPU_MAX_SHARE)
-    reason = f"the load generator used {share:.0%} of a core; the tester may be the limit"
-    remedy = f"use more than {stage.processes} generator process{'es' if stage.processes > 1 else ''}"
-    return Check("client_cpu", False, "invalid", share, CPU_MAX_SHARE, reason, remedy)
+    reason = f"the tester is the limit: the load generator used {share:.0%} of a core"
+    return Check("client_cpu", False, "invalid", share, CPU_MAX_SHARE, reason, _MORE_DRIVERS)
 
 
 def _cut(cohort: RequestTable) -> Check:

@@ -25,9 +25,8 @@ def test_a_clean_stage_passes_every_check() -> None:
     baseline = stage(1, "baseline")
     asked = {kind.name: float(kind.output_tokens) for kind in MIX}
     one = stage(8, ttft=1.3)
-    one = replace(
-        one, in_flight_mean=7.9, lateness_p99_ms=0.4, cpu_share=0.2, planned_output_tokens=asked, timeout_s=600.0
-    )
+    client = {"in_flight_mean": 7.9, "lateness_p99_ms": 0.4, "receive_delay_p99_ms": 0.9, "cpu_share": 0.2}
+    one = replace(one, **client, planned_output_tokens=asked, timeout_s=600.0)
     found = check_stage(one, baseline)
     assert is_valid(found)
     assert not warnings(found)
@@ -86,6 +85,13 @@ def test_lateness_of_a_few_only_warns_where_medians_are_judged() -> None:
     assert (few.ok, few.severity) == (False, "warning") and "medians do not" in few.reason
     most = check("lateness", replace(stage(2), lateness_p99_ms=9.0, lateness_judged_ms=6.0))
     assert (most.ok, most.severity) == (False, "invalid")
+
+
+@pytest.mark.parametrize(("late_ms", "ok"), [(19.0, True), (20.0, False), (None, None)])
+def test_a_client_that_reads_late_is_the_limit(late_ms: float | None, ok: bool | None) -> None:
+    found = check("receiving", replace(stage(2), receive_delay_p99_ms=late_ms))
+    assert (found.ok, found.severity, found.understates) == (ok, "invalid", False)
+    assert ("the tester is the limit" in found.reason, "driver" in found.remedy) == (ok is False, ok is False)
 
 
 @pytest.mark.parametrize(("share", "ok"), [(0.79, True), (0.8, False), (None, None)])
