@@ -25,7 +25,12 @@ def test_a_clean_stage_passes_every_check() -> None:
     baseline = stage(1, "baseline")
     asked = {kind.name: float(kind.output_tokens) for kind in MIX}
     one = stage(8, ttft=1.3)
-    client: dict[str, Any] = {"in_flight_mean": 7.9, "lateness_p99_ms": 0.4, "receive_delay_p99_ms": 0.9, "cpu_share": 0.2}
+    client: dict[str, Any] = {
+        "in_flight_mean": 7.9,
+        "lateness_p99_ms": 0.4,
+        "receive_delay_p99_ms": 0.9,
+        "cpu_share": 0.2,
+    }
     one = replace(one, **client, planned_output_tokens=asked, timeout_s=600.0)
     found = check_stage(one, baseline)
     assert is_valid(found)
