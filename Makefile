@@ -10,12 +10,13 @@ WHEELS := --only-binary :all:
 # Linting needs settings that load, not a database.
 NO_DATABASE := DATABASE_URL=postgresql:///none
 
-.PHONY: help up setup test lint engine chromium lock
+.PHONY: help up setup test lint engine chromium bench lock
 
 help:
 	@echo "make up      install what is needed and run Brimline with a demo campaign (Ctrl-C stops it)"
 	@echo "make test    install what tests need and run all of them"
 	@echo "make setup   install only"
+	@echo "make bench   measure the load generator beside others (20 minutes; ARGS=--quick: 3)"
 	@echo "make lint    formatting, lint and types"
 	@echo "make lock    pin the newest versions of requirements/*.in"
 
@@ -56,6 +57,9 @@ chromium:
 
 engine: .venv/.test
 	@sh tests/engine/install.sh $(BIN)/python
+
+bench: .venv/.test
+	$(BIN)/python -m tests.bench $(ARGS)
 
 lock: .venv/.test
 	$(BIN)/python -m pip install --quiet uv

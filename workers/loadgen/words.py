@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-_WORDS = """
+_TEXT = """
 the and for are but not you all any can had her was one our out day get has him his how man new now old see
 two way who boy did its let put say she too use about after again air also always another around ask away back
 because been before began being below between big book both bring build call came car carry change children
@@ -23,6 +23,7 @@ three through time together told took top toward town travel tree true try turn 
 wait walk want warm watch water well went were west what wheel when where which while white whole why will
 wind with without wood word work world would write year young your
 """
+WORDS = tuple(_TEXT.split())
 _POOL = 65_536
 
 
@@ -30,7 +31,7 @@ class Text:
     """`cut(start, words)` is that many words of one long text, which repeats beyond its end; cheap, a slice."""
 
     def __init__(self, seed: int) -> None:
-        chosen = Random(f"{seed} text").choices(_WORDS.split(), k=_POOL)
+        chosen = Random(f"{seed} text").choices(WORDS, k=_POOL)
         self._joined = (" ".join(chosen) + " ").encode()
         self._offsets = [0]
         for word in chosen:
