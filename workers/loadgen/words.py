@@ -1,10 +1,18 @@
-"""The text that prompts are cut from: short common English words, in a seeded order."""
+"""The text that prompts are cut from: short common English words in a seeded order, measured by what they cost.
+
+Knows no tokenizer: what a word costs is given, and by default each costs one.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 
 _TEXT = """
+a I of to in is it be as at so we he by or on do if me my up an go no us am
 the and for are but not you all any can had her was one our out day get has him his how man new now old see
 two way who boy did its let put say she too use about after again air also always another around ask away back
 because been before began being below between big book both bring build call came car carry change children
@@ -27,20 +35,66 @@ WORDS = tuple(_TEXT.split())
 _POOL = 65_536
 
 
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words, and what each costs after a space. A text costs its words' sum and `start`, which is -1 where a space
+    costs one by itself: a text's first word has none.
+    """
+
+    words: Sequence[str]
+    costs: Sequence[int]
+    start: int = 0
+
+
+PLAIN = Vocabulary(WORDS, [1] * len(WORDS))
+
+
 class Text:
-    """`cut(start, words)` is that many words of one long text, which repeats beyond its end; cheap, a slice."""
+    """One long text, which repeats beyond its end."""
 
-    def __init__(self, seed: int) -> None:
-        chosen = Random(f"{seed} text").choices(WORDS, k=_POOL)
-        self._joined = (" ".join(chosen) + " ").encode()
-        self._offsets = [0]
-        for word in chosen:
-            self._offsets.append(self._offsets[-1] + len(word) + 1)
+    def __init__(self, seed: int, vocabulary: Vocabulary = PLAIN) -> None:
+        chosen = Random(f"{seed} text").choices(range(len(vocabulary.words)), k=_POOL)
+        words = [vocabulary.words[place].encode() + b" " for place in chosen]
+        self._joined = b"".join(words)
+        self._costs = [vocabulary.costs[place] for place in chosen]
+        self._offsets = [0, *accumulate(len(word) for word in words)]
+        self._sums = [0, *accumulate(self._costs)]
+        self._total = self._sums.pop()
+        self._fills = _fills(vocabulary)
 
-    def cut(self, start: int, words: int) -> bytes:
-        """Each word is followed by a space."""
+    def cut(self, start: int, cost: int) -> bytes:
+        """Words, from the `start`th on, that cost exactly so much, or the next less that any words cost; each is
+        followed by a space. Cheap: a search and a slice.
+        """
         start %= _POOL
-        rounds, end = divmod(start + words, _POOL)
+        rounds, rest = divmod(self._sums[start] + cost, self._total)
+        end = bisect_right(self._sums, rest) - 1
+        missing = rest - self._sums[end]
+        end += rounds * _POOL
+        while end > start and missing not in self._fills and missing < len(self._fills):
+            end -= 1
+            missing += self._costs[end % _POOL]
+        while missing not in self._fills:
+            missing -= 1
+        return self._slice(start, end) + self._fills[missing]
+
+    def _slice(self, start: int, end: int) -> bytes:
+        rounds, end = divmod(end, _POOL)
         if rounds == 0:
             return self._joined[self._offsets[start] : self._offsets[end]]
         return self._joined[self._offsets[start] :] + self._joined * (rounds - 1) + self._joined[: self._offsets[end]]
+
+
+def _fills(vocabulary: Vocabulary) -> dict[int, bytes]:
+    """{cost: words that cost exactly so much}. From the square of the dearest word's on every cost can be made, if
+    their costs have no common divisor (Schur's bound on the Frobenius number).
+    """
+    by_cost = {cost: word.encode() + b" " for cost, word in zip(vocabulary.costs, vocabulary.words, strict=True)}
+    dearest = max(by_cost)
+    fills = {0: b""}
+    for cost in range(1, dearest * dearest + dearest):
+        for one, word in by_cost.items():
+            if cost - one in fills:
+                fills[cost] = fills[cost - one] + word
+                break
+    return fills
