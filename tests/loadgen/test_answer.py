@@ -223,3 +223,16 @@ def test_a_redirect_names_the_place_without_its_query() -> None:
     assert answer.outcome is Outcome.HTTP_ERROR
     assert "https://h/v1;" in (answer.error or "")
     assert "key=s" not in (answer.error or "")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_was_said_is_the_text_without_its_thoughts(streamed: bool) -> None:
+    if streamed:
+        thoughts = [event({"reasoning_content": f"t{n} "}) for n in range(3)]
+        answer = answer_of(*thoughts, *[event({"content": f"a{n} "}) for n in range(3)], STOP, DONE)
+    else:
+        message = {"role": "assistant", "reasoning_content": "t0 t1 t2 ", "content": "a0 a1 a2 "}
+        answer = answer_of(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
+    assert answer.outcome is Outcome.OK
+    assert sorted(answer.text.split()) == ["a0", "a1", "a2", "t0", "t1", "t2"]
+    assert answer.said == "a0 a1 a2 "

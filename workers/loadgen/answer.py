@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from workers.loadgen.endpoint import without_query
 from workers.loadgen.payload import Reading, Usage, error_text, read_payload
-from workers.loadgen.shape import Shape, has_shape, shape_of
+from workers.loadgen.shape import Shape, has_shape, shape_of, text_in
 from workers.loadgen.sse import EventSplitter, EventTooLong
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
@@ -46,6 +46,7 @@ class Answer:
         "_body",
         "_buffer",
         "_finished",
+        "_said",
         "_seen",
         "_shape",
         "_shapes_missed",
@@ -91,11 +92,12 @@ class Answer:
         self.cached_tokens: int | None = None
         self.reasoning_tokens: int | None = None
         self._text: list[str] | None = [] if keep_text else None
+        self._said: list[str] = []
         self._seen = 0
         self._finished = 0
         self._splitter: EventSplitter | None = None
         self._shape: Shape | None = None
-        self._shapes_missed = 0 if not keep_text else _SHAPES_MISSED_MAX
+        self._shapes_missed = 0
         self._buffer = bytearray()
         self._body: Callable[[bytes, int], None] = self._sniff
 
@@ -113,8 +115,13 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The answer's text; empty unless the answer was made with `keep_text`."""
+        """The answer's text with its thoughts; empty unless the answer was made with `keep_text`."""
         return "".join(self._text or ())
+
+    @property
+    def said(self) -> str:
+        """The answer's text without its thoughts; empty unless the answer was made with `keep_text`."""
+        return "".join(self._said)
 
     @property
     def output_tokens(self) -> int | None:
@@ -223,6 +230,9 @@ class Answer:
             if has_shape(data, self._shape):
                 self._shapes_missed = 0
                 self.arrivals_ns.append(now_ns)
+                if self._text is not None:
+                    text = text_in(data, self._shape)
+                    self._keep(text, text if self._shape.said else "")
                 return
             self._shape = None
             self._shapes_missed += 1
@@ -265,8 +275,12 @@ class Answer:
             self.arrivals_ns.append(now_ns)
             if reading.visible and self.t_answer_ns is None:
                 self.t_answer_ns = now_ns
-            if self._text is not None:
-                self._text.append(reading.text)
+            self._keep(reading.text, reading.said)
+
+    def _keep(self, text: str, said: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+            self._said.append(said)
 
     def _take_usage(self, usage: Usage) -> None:
         """Usage may grow in every event and lack a part in some: the last given number counts."""

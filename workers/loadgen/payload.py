@@ -23,8 +23,8 @@ class Usage(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """What one object said. `output`: some choice carried a part of the answer; `text` is that part, where it is text.
-    `visible`: a part that is not a thought.
+    """What one object said. `output`: some choice carried a part of the answer; `text` is that part, where it is text,
+    and `said` what of it is no thought. `visible`: a part that is no thought, text or not.
 
     `seen` and `finished` are bit sets of choices (by index modulo 64); `error` is the server's message.
     """
@@ -32,6 +32,7 @@ class Reading(Struct):
     output: bool = False
     visible: bool = False
     text: str = ""
+    said: str = ""
     finish_reason: str | None = None
     seen: int = 0
     finished: int = 0
@@ -167,6 +168,7 @@ def _add_text(reading: Reading, value: Any) -> None:
         if value:
             reading.output = reading.visible = True
             reading.text += value
+            reading.said += value
     elif isinstance(value, list):
         # Content parts, as Mistral's reasoning models stream them.
         for part in value:
