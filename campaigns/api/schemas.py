@@ -316,6 +316,7 @@ class Progress(Schema):
     output_tokens_per_s: float | None
     requests_ok: int | None
     requests_failed: int | None
+    waiting: str | None = Field(description="Why a queued run will not be started, and what to do.")
 
 
 class Headline(Schema):

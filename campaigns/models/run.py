@@ -102,13 +102,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=ACTIVE_STATES, heartbeat_at__lt=timezone.now() - timedelta(seconds=LOST_AFTER_S))
 
     def startable(self) -> RunQuerySet:
-        """Queued runs whose target is free, the oldest of each target first."""
+        """Queued runs whose target is free, the oldest first."""
         busy = self.model.objects.filter(state__in=ACTIVE_STATES, target=models.OuterRef("target"))
-        return (
-            self.filter(~models.Exists(busy), state=RunState.QUEUED, cancel_requested_at=None)
-            .order_by("target_id", "id")
-            .distinct("target_id")
-        )
+        return self.filter(~models.Exists(busy), state=RunState.QUEUED, cancel_requested_at=None).order_by("id")
 
 
 class Run(models.Model):

@@ -20,7 +20,11 @@ _QUICK = {"max_retries": 0, "interval_start": 0, "socket_connect_timeout": 2, "s
 
 def queue_of(run: Run) -> str:
     """The queue of its driver, of its target, or the default one."""
-    return next(iter(run.plan["drivers"]), "") or run.target.queue or str(celery_app.conf.task_default_queue)
+    return next(iter(run.plan["drivers"]), "") or run.target.queue or default_queue()
+
+
+def default_queue() -> str:
+    return str(celery_app.conf.task_default_queue)
 
 
 def quick_connection() -> Connection:

@@ -8,11 +8,12 @@ from django.db import transaction
 from kombu.exceptions import ChannelError, OperationalError
 from redis.exceptions import RedisError
 
-from campaigns.models import Run, RunState
+from campaigns.models import Run, RunState, WorkerHost
 from campaigns.models.run import LOST_AFTER_S
 from campaigns.services.conduct import leave_stages_partial, record_event
 from campaigns.services.enqueue import enqueue, queue_of, quick_connection
 from campaigns.services.finish import analyse_run
+from campaigns.services.waiting import tell_unserved
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,18 @@ def mark_lost_runs() -> list[Run]:
 def start_queued_runs() -> list[Run]:
     """Send the queued runs whose target is free, the oldest of each target, to the workers once more.
 
-    A queue that still holds messages gets none: its workers are busy or away, and will come to them. So however often
-    this is called, no queue grows beyond the runs that wait for it.
+    A run whose queue no live worker serves holds up no other: it says so and waits. A queue that still holds messages
+    gets none: its workers are busy, and will come to them. So however often this is called, no queue grows beyond the
+    runs that wait for it.
     """
-    return [
-        run for run in Run.objects.startable().select_related("target") if _waiting(queue_of(run)) == 0 and enqueue(run)
-    ]
+    served = WorkerHost.objects.served_queues()
+    oldest: dict[int, Run] = {}
+    for run in Run.objects.startable().select_related("target"):
+        if queue_of(run) in served:
+            oldest.setdefault(run.target_id, run)
+        else:
+            tell_unserved(run)
+    return [run for run in oldest.values() if _waiting(queue_of(run)) == 0 and enqueue(run)]
 
 
 def _mark_lost(run: Run) -> bool:

@@ -13,6 +13,7 @@ from campaigns.services.enqueue import enqueue
 from campaigns.services.errors import Conflict
 from campaigns.services.inputs import LaunchInput
 from campaigns.services.plans import freeze
+from campaigns.services.waiting import tell_unserved
 
 KEY_MAX = 100
 NOTES_MAX = 10_000
@@ -45,6 +46,7 @@ def launch_run(campaign: Campaign, user: AbstractBaseUser, data: LaunchInput) ->
         created_by_id=user.pk,
     )
     RunEvent.objects.create(run=run, kind="queued", message=f"Launched by {user.get_username()}")
+    tell_unserved(run)
     transaction.on_commit(partial(enqueue, run))
     return run
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.utils import timezone
+from django.utils.text import capfirst
 
 from campaigns.models import Target
 from campaigns.services.address import TargetAddress, address_of
@@ -25,6 +26,7 @@ from campaigns.services.probe_engine import (
 from campaigns.services.probe_http import LIMITS, NoAnswer, Reply, get, open_client
 from campaigns.services.probe_stream import ASKED_TOKENS, HINTS, StreamSeen, try_stream
 from campaigns.services.redaction import Redactor
+from campaigns.services.waiting import why_target_waits
 from workers.loadgen.endpoint import without_query
 
 __all__ = [
@@ -95,8 +97,18 @@ async def preflight(address: TargetAddress, should_stop: Callable[[], bool] | No
 def preflight_target(target: Target) -> PreflightReport:
     """Looks at the target and keeps the report with it."""
     report = asyncio.run(preflight(address_of(target)))
+    report = replace(report, checks=(*report.checks, _worker_check(target)))
     Target.objects.filter(pk=target.pk).update(preflight={**report.as_dict(), "at": timezone.now().isoformat()})
     return report
+
+
+def _worker_check(target: Target) -> Check:
+    """A run on a target that nobody serves would wait, so this warns; a worker may be started later."""
+    problem = why_target_waits(target)
+    if problem is None:
+        return Check("worker", True, False, "A worker serves the target's queue.", "")
+    what, _, hint = problem.partition("; ")
+    return Check("worker", False, False, f"{capfirst(what)}, so a run would wait.", f"{capfirst(hint)}.")
 
 
 async def _look(address: TargetAddress) -> PreflightReport:

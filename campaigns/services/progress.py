@@ -13,13 +13,14 @@ from campaigns.models.plan import RunPlan
 from campaigns.services.estimate import bisections
 from campaigns.services.outcomes import Outcomes
 from campaigns.services.sequence import PlannedStage, WholeStage, missing_stages
+from campaigns.services.waiting import why_waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Stage `stage` (from 1) of about `stages`: what refinement will take is a guess until it is over. `phase`: queued,
     preflight, warmup, measure, drain, between, analysing, over. The last line's numbers are of the running stage only.
-    None: not known, or not yet."""
+    `waiting`: why a queued run will not be started, in words. None: not known, or not yet."""
 
     phase: str
     stage: int | None
@@ -34,6 +35,7 @@ class Progress:
     output_tokens_per_s: float | None
     requests_ok: int | None
     requests_failed: int | None
+    waiting: str | None
 
 
 def progress_of(run: Run) -> Progress:
@@ -60,6 +62,7 @@ def progress_of(run: Run) -> Progress:
         output_tokens_per_s=line.get("output_tokens_per_s"),
         requests_ok=outcomes.ok if line else None,
         requests_failed=outcomes.failures if line else None,
+        waiting=why_waiting(run),
     )
 
 

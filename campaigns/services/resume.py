@@ -10,6 +10,7 @@ from django.db import transaction
 from campaigns.models import Run, RunEvent, RunState
 from campaigns.services.enqueue import enqueue
 from campaigns.services.errors import Conflict
+from campaigns.services.waiting import tell_unserved
 
 
 @transaction.atomic
@@ -25,5 +26,6 @@ def resume_run(run: Run, user: AbstractBaseUser) -> Run:
     Run.objects.requeue(run.pk)
     RunEvent.objects.create(run=run, kind="queued", message=f"Resumed by {user.get_username()}")
     run.refresh_from_db()
+    tell_unserved(run)
     transaction.on_commit(partial(enqueue, run))
     return run

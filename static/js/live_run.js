@@ -24,6 +24,9 @@ function showProgress({ state, state_name: stateName, progress, cancel_requested
   show("tokens", numberText(progress.output_tokens_per_s));
   show("failed", numberText(progress.requests_failed));
   show("eta", durationWords(progress.eta_s));
+  const waiting = progress.waiting ?? "";
+  show("waiting", waiting.charAt(0).toUpperCase() + waiting.slice(1));
+  bar.querySelector('[data-show="waiting"]').hidden = !waiting;
   const cancel = bar.querySelector("[data-cancel]");
   if (cancel && isStopping) cancel.disabled = true;
 }

@@ -12,13 +12,16 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from campaigns.models import Run
+from campaigns.services.enqueue import default_queue
 from campaigns.services.inputs import LaunchInput
 from campaigns.services.launch import launch_run
 from campaigns.services.plans import create_campaign
 from tests.campaigns.services.builders import campaign_input, make_mix, make_target, make_user
 from tests.workers.engine import Engine
+from workers import heartbeat
 from workers.conductor import conduct
 
 DEADLINE_S = 60.0
@@ -37,6 +40,7 @@ SHORT = {
 def launch(engine: Engine, api_key: str = "", queue: str = "", **changes: Any) -> Run:
     """A queued run of short stages on `engine`; one class of 8 tokens in and 8 out."""
     target = make_target(base_url=engine.base_url, api_key=api_key, queue=queue)
+    heartbeat.write("test", [queue or default_queue()], timezone.now())
     mix = make_mix(classes=[{"name": "a", "weight": 1, "input_tokens": 8, "output_tokens": 8}])
     campaign = create_campaign(make_user(), campaign_input(target, mix, **{**SHORT, **changes}))
     return launch_run(campaign, make_user(), LaunchInput())

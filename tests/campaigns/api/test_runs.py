@@ -94,7 +94,7 @@ def test_events_are_replayed_in_order_from_any_place() -> None:
     program = Program(Scope.READ)
     whole = program.get(f"/runs/{run.pk}/events").json()
     assert whole["next"] is None
-    assert [event["message"] for event in whole["items"][1:]] == [f"stage {place}" for place in range(5)]
+    assert [event["message"] for event in whole["items"][-5:]] == [f"stage {place}" for place in range(5)]
     assert set(whole["items"][0]) == {"id", "at", "kind", "message", "data"}
     seen, after = [], 0
     while True:

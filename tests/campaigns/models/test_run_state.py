@@ -59,10 +59,11 @@ def test_a_target_carries_one_run_at_a_time() -> None:
     assert Run.objects.claim(second.pk, "w")
 
 
-def test_startable_offers_the_oldest_run_of_each_target() -> None:
-    one, other = make_campaign("one"), make_campaign("other")
-    first, _, third = make_run(one), make_run(one), make_run(other)
-    assert set(Run.objects.startable()) == {first, third}
+def test_startable_are_the_queued_runs_of_free_targets_the_oldest_first() -> None:
+    one, other, busy = (make_campaign(name) for name in ("one", "other", "busy"))
+    runs = [make_run(campaign) for campaign in (one, one, other, busy, busy)]
+    assert Run.objects.claim(runs[3].pk, "w")
+    assert list(Run.objects.startable()) == runs[:3]
 
 
 def test_a_run_that_a_person_stopped_is_never_claimed() -> None:

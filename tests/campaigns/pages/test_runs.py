@@ -6,10 +6,12 @@ import json
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from campaigns.models import Run, RunState, StageTick
 from campaigns.pages.live import SERIES
 from tests.campaigns.builders import LADDER, StageSpec, make_campaign, make_mix, make_run, make_target
+from workers import heartbeat
 
 LIVE = (*LADDER[:3], StageSpec(20, state="running"))
 NONE = {"value": None, "low": None, "high": None, "relation": None, "passed": None, "failed": None}
@@ -29,6 +31,16 @@ def test_a_running_run_shows_where_it_is(page):
 def test_a_queued_run_shows_its_plan(page):
     body = body_of(page, make_run(state=RunState.QUEUED))
     assert "Queued" in body and body.count("strip__item--next") == 7
+
+
+def test_a_run_that_no_worker_will_take_says_so_wherever_it_is_shown(page):
+    run = make_run(make_campaign(target=make_target(queue="host.gpu")), state=RunState.QUEUED)
+    live = page.get(reverse("run-live", args=[run.pk])).json()["progress"]["waiting"]
+    api = page.get(f"/api/v1/runs/{run.pk}").json()["progress"]["waiting"]
+    shown = (body_of(page, run), page.get(reverse("home")).content.decode(), live, api)
+    assert all("o worker serves the queue host.gpu" in text and "-Q host.gpu" in text for text in shown), shown
+    heartbeat.write("w@host", ["host.gpu"], timezone.now())
+    assert "o worker serves" not in body_of(page, run)
 
 
 def test_a_finished_run_gives_the_answer_first(page):

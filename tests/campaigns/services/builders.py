@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from campaigns.models import Campaign, Mix, Run, Target
+from campaigns.services.enqueue import default_queue
 from campaigns.services.inputs import CampaignInput, LaunchInput, MixInput, TargetInput, decode
 from campaigns.services.launch import launch_run
 from campaigns.services.mixes import create_mix
 from campaigns.services.plans import create_campaign
 from campaigns.services.targets import create_target
+from workers import heartbeat
 
 
 def make_user(name: str = "ann") -> User:
@@ -44,4 +47,6 @@ def make_campaign(**changes: Any) -> Campaign:
 
 
 def make_run(campaign: Campaign | None = None, **changes: Any) -> Run:
+    """A run that was launched while a worker served the default queue."""
+    heartbeat.write("worker@bench", [default_queue()], timezone.now())
     return launch_run(campaign or make_campaign(), make_user(), LaunchInput(**changes))

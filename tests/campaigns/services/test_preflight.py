@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import trustme
+from django.utils import timezone
 
 from campaigns.models.secret import Secret
 from campaigns.services import preflight as preflight_module
@@ -45,6 +46,7 @@ from tests.campaigns.services.llm_server import (
     usage,
 )
 from tests.engine import llama
+from workers import heartbeat
 
 KEY = "sk-TEST-123"
 
@@ -442,6 +444,18 @@ def test_a_report_is_kept_with_its_target() -> None:
     assert target.preflight["ok"] is report.ok is True
     assert target.preflight["at"]
     assert KEY not in json.dumps(target.preflight)
+
+
+@pytest.mark.django_db
+def test_a_queue_that_nobody_serves_is_a_warning() -> None:
+    with serving(good()) as server:
+        target = make_target(base_url=server.url, queue="host.gpu")
+        report = preflight_target(target)
+        worker = report.checks[-1]
+        assert report.ok and (worker.name, worker.ok, worker.required) == ("worker", False, False)
+        assert "serves the queue host.gpu" in worker.detail and "-Q host.gpu" in worker.hint
+        heartbeat.write("w@host", ["host.gpu"], timezone.now())
+        assert preflight_target(target).checks[-1].ok
 
 
 def _heard(server: Server) -> None:
