@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from workers.loadgen.answer import Answer
 from workers.loadgen.payload import read_payload
-from workers.loadgen.shape import has_shape, shape_of
+from workers.loadgen.shape import shape_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=5) | st.sampled_from(["m", "assistant", "other text", '"', "\\"])
 DELTAS = st.fixed_dictionaries(
@@ -83,7 +83,7 @@ def test_a_shape_is_exact() -> None:
     assert reading is not None
     shape = shape_of(one[6:-2], reading)
     assert shape is not None
-    assert has_shape(event({"content": " a longer text"}), shape)
-    assert not has_shape(one + one, shape)
-    assert not has_shape(one[:-1], shape)
-    assert not has_shape(event({"content": "a"}, created=1), shape)
+    assert shape.fits(event({"content": " a longer text"}))
+    assert not shape.fits(one + one)
+    assert not shape.fits(one[:-1])
+    assert not shape.fits(event({"content": "a"}, created=1))

@@ -21,7 +21,7 @@ import uvloop
 from workers.loadgen.crew import START_DELAY_NS, Crew, PartFailed, run_as_part
 from workers.loadgen.output import EventWriter
 from workers.loadgen.plan import Plan, PlanError, read_plan
-from workers.loadgen.priority import go_first
+from workers.loadgen.priority import go_first, keep_apart
 from workers.loadgen.progress import Phase, ProgressLine, Tick
 from workers.loadgen.report import PartFacts, nothing_sent, write_stage
 from workers.loadgen.setup import facts_of, make_part
@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     events = EventWriter()
     try:
         if share.parts > 1:
+            keep_apart(share.part, share.parts)
             uvloop.run(_run_part(part, share, options.out, events))
             return 0
         return uvloop.run(_run_stage(plan, part, options, events))

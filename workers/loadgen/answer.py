@@ -11,14 +11,14 @@ from enum import StrEnum
 
 from workers.loadgen.endpoint import without_query
 from workers.loadgen.payload import Reading, Usage, error_text, read_payload
-from workers.loadgen.shape import Shape, has_shape, shape_of, text_in
+from workers.loadgen.shape import Shape, shape_of
 from workers.loadgen.sse import EventSplitter, EventTooLong
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
-# A stream whose events never repeat their shape is not worth learning.
-_SHAPES_MISSED_MAX = 3
+# A stream whose events hardly repeat their shape is not worth learning.
+_SHAPES_MISSED_MAX = 20
 
 
 class Outcome(StrEnum):
@@ -46,6 +46,7 @@ class Answer:
         "_body",
         "_buffer",
         "_finished",
+        "_next_shape",
         "_said",
         "_seen",
         "_shape",
@@ -96,7 +97,9 @@ class Answer:
         self._seen = 0
         self._finished = 0
         self._splitter: EventSplitter | None = None
+        # Of the last event, and of the next if it begins a new part of the body.
         self._shape: Shape | None = None
+        self._next_shape: Shape | None = None
         self._shapes_missed = 0
         self._buffer = bytearray()
         self._body: Callable[[bytes, int], None] = self._sniff
@@ -167,8 +170,17 @@ class Answer:
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """A part of the body arrived, after transfer and content codings were undone."""
-        if self.outcome is None:
-            self.t_heard_ns = now_ns
+        if self.outcome is not None:
+            return
+        self.t_heard_ns = now_ns
+        # Nearly every part of nearly every answer.
+        shape = self._next_shape
+        if shape is not None and shape.fits(data):
+            self.arrivals_ns.append(now_ns)
+            if self._text is not None:
+                text = shape.text_in(data)
+                self._keep(text, text if shape.said else "")
+        else:
             self._body(data, now_ns)
 
     def finish(self, now_ns: int) -> None:
@@ -226,16 +238,9 @@ class Answer:
 
     def _read_stream(self, data: bytes, now_ns: int) -> None:
         assert self._splitter is not None
-        if self._shape is not None and not self._splitter.pending:
-            if has_shape(data, self._shape):
-                self._shapes_missed = 0
-                self.arrivals_ns.append(now_ns)
-                if self._text is not None:
-                    text = text_in(data, self._shape)
-                    self._keep(text, text if self._shape.said else "")
-                return
-            self._shape = None
+        if self._next_shape is not None:
             self._shapes_missed += 1
+            self._next_shape = None
         try:
             events = self._splitter.feed(data)
         except EventTooLong:
@@ -245,6 +250,8 @@ class Answer:
             self._take_event(name, payload, now_ns)
             if self.outcome is not None:
                 return
+        if events and self._shapes_missed < _SHAPES_MISSED_MAX and not self._splitter.pending:
+            self._next_shape = self._shape
 
     def _take_event(self, name: bytes, data: bytes, now_ns: int) -> None:
         if name == b"error":
@@ -252,8 +259,8 @@ class Answer:
         elif data[:1] == b"{":
             reading = read_payload(data)
             self._take(reading, now_ns)
-            if self._shape is None and self._shapes_missed < _SHAPES_MISSED_MAX and reading is not None and not name:
-                self._shape = shape_of(data, reading)
+            if reading is not None and self._shapes_missed < _SHAPES_MISSED_MAX:
+                self._shape = shape_of(data, reading) if not name else None
         elif (text := data.strip()) == b"[DONE]":
             self._finish_done(now_ns)
         elif text:

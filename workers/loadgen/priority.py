@@ -1,4 +1,4 @@
-"""The generator goes before other programs of its host where the system allows it: a late stamp is a wrong one."""
+"""The generator's place on its host: before other programs where the system allows it, its processes apart."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ def go_first() -> None:
     """Needs a privilege (root, CAP_SYS_NICE) that most hosts do not give; without it nothing changes."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+
+
+def keep_apart(part: int, parts: int) -> None:
+    """Give each process of a stage a core of its own, where there are enough: they would else wait for each other."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) >= parts:
+        os.sched_setaffinity(0, {cores[part]})

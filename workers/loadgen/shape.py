@@ -5,8 +5,6 @@ A stream repeats one event whose text alone changes. Reading JSON anew for each 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from workers.loadgen.payload import Reading, read_payload
 
 _FIELD = b"data: "
@@ -14,16 +12,36 @@ _END = b"\n\n"
 _OTHER_TEXT = "other text"
 
 
-class Shape(NamedTuple):
+# Texts that were looked at and need no unescaping. A vocabulary's tokens come again and again.
+_plain_texts: set[bytes] = set()
+_PLAIN_TEXTS_MAX = 65_536
+_PLAIN_TEXT_BYTES_MAX = 64
+
+
+class Shape:
     """`before` ends with the quote that opens the text, `after` begins with the one that closes it. `said`: the text is
     no thought.
     """
 
-    before: bytes
-    start: int
-    after: bytes
-    after_length: int
-    said: bool
+    __slots__ = ("_after", "_before", "_end", "_start", "said")
+
+    def __init__(self, before: bytes, after: bytes, said: bool) -> None:
+        self.said = said
+        self._before = before
+        self._after = after
+        self._start = len(before)
+        self._end = -len(after)
+
+    def fits(self, data: bytes) -> bool:
+        """Whether these bytes are exactly one event of that shape, with a text that needs no unescaping."""
+        if data.startswith(self._before) and data.endswith(self._after):
+            text = data[self._start : self._end]
+            return text in _plain_texts or _is_plain(text)
+        return False
+
+    def text_in(self, data: bytes) -> str:
+        """Of an event that fits."""
+        return data[self._start : self._end].decode("utf-8", "replace")
 
 
 def shape_of(payload: bytes, reading: Reading) -> Shape | None:
@@ -46,25 +64,12 @@ def shape_of(payload: bytes, reading: Reading) -> Shape | None:
     reading.text, reading.said = text, said
     if not same:
         return None
-    before, after = _FIELD + before, after + _END
-    return Shape(before, len(before), after, len(after), bool(said))
+    return Shape(_FIELD + before, after + _END, bool(said))
 
 
-def has_shape(data: bytes, shape: Shape) -> bool:
-    """Whether these bytes are exactly one event of that shape, with a text that needs no unescaping."""
-    before, start, after, after_length, _ = shape
-    return (
-        data.startswith(before)
-        and data.endswith(after)
-        # The first quote after the text's beginning is the one that closes it, and the text is not empty.
-        and start < data.find(b'"', start) == len(data) - after_length
-        and data.find(b"\\", start) < 0
-        # One line: the event's own end is the first.
-        and data.find(b"\n", start) == len(data) - 2
-        and data.find(b"\r", start) < 0
-    )
-
-
-def text_in(data: bytes, shape: Shape) -> str:
-    """The text of an event that has that shape."""
-    return data[shape.start : -shape.after_length].decode("utf-8", "replace")
+def _is_plain(text: bytes) -> bool:
+    """One line of characters that stand for themselves, and not empty."""
+    plain = bool(text) and not any(byte in text for byte in (b'"', b"\\", b"\n", b"\r"))
+    if plain and len(text) <= _PLAIN_TEXT_BYTES_MAX and len(_plain_texts) < _PLAIN_TEXTS_MAX:
+        _plain_texts.add(text)
+    return plain
