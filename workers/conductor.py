@@ -66,7 +66,7 @@ def conduct(run_id: int, worker: str) -> None:
         writes.end_run(hold, over.state, over.reason)
         log.info("run %s is %s: %s", run_id, over.state, over.reason)
         if over.state in (RunState.CANCELLED, RunState.FAILED, RunState.ABORTED):
-            analyse_run(Run.objects.select_related("campaign").get(pk=run_id))
+            analyse_run(run_id)
         housekeeping.start_queued_runs()
     except ClaimLost as lost:
         log.warning("left without a word: %s", lost)
@@ -100,7 +100,7 @@ class Conductor:
     def __init__(self, hold: Hold, watch: Watch) -> None:
         self._hold = hold
         self._watch = watch
-        self._run = Run.objects.select_related("target", "campaign").get(pk=hold.run_id)
+        self._run = Run.objects.select_related("target").get(pk=hold.run_id)
         self._plan = self._run.frozen_plan
         self._address = _frozen_address(self._run)
         self._generation: dict[str, Any] = {}
@@ -119,7 +119,7 @@ class Conductor:
             self._checkpoint()
         self._during = "the analysis"
         writes.begin_analysis(self._hold)
-        result = analyse_run(self._run)
+        result = analyse_run(self._run.pk)
         self._checkpoint()
         assert result is not None, "a run that comes this far has a baseline"
         return result.text

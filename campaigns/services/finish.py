@@ -22,8 +22,12 @@ from campaigns.services.mix_lengths import intended_cached_share, median_output_
 from campaigns.services.sequence import BASELINE_CONCURRENCY
 
 
-def analyse_run(run: Run) -> RunResult | None:
-    """Analyse the whole stages and keep the result, over an earlier one. None, and nothing kept, without a baseline."""
+def analyse_run(run_id: int) -> RunResult | None:
+    """Analyse the whole stages and keep the result, over an earlier one. None, and nothing kept, without a baseline.
+
+    The run is read here: what its conductor has found out since it took it (such as `simulated`) is in the result.
+    """
+    run = Run.objects.select_related("campaign").get(pk=run_id)
     plan = run.frozen_plan
     stages = list(run.stages.whole().select_related("request_log").order_by("index"))
     if not any(stage.kind == StageKind.BASELINE for stage in stages):

@@ -55,7 +55,7 @@ def _mark_lost(run: Run) -> bool:
         record_event(run, state, reason)
     log.warning("run %s: %s", run.pk, reason)
     if state == RunState.CANCELLED:
-        analyse_run(run)
+        analyse_run(run.pk)
     return True
 
 

@@ -40,6 +40,7 @@ class Engine:
     usage: bool = True
     streams: bool = True
     tokens_max: int | None = None
+    server: str = ""
     refuses_fields: tuple[str, ...] = ()
     port: int = 0
     in_flight: int = 0
@@ -108,7 +109,8 @@ class Engine:
         if self.locked_out or (self.needs_key and key != KEY):
             return _json(writer, 401, {"error": {"message": f"no such key: {key}"}})
         if path == "/v1/models":
-            return _json(writer, 200, {"object": "list", "data": [{"id": "m", "object": "model"}]})
+            models = {"object": "list", "data": [{"id": "m", "object": "model"}]}
+            return _json(writer, 200, models, {"Server": self.server} if self.server else None)
         if path != "/v1/chat/completions":
             return _json(writer, 404, {"error": {"message": "no such page"}})
         self.in_flight += 1

@@ -7,8 +7,10 @@ import json
 import pytest
 
 from campaigns.models import Run, RunState, StageState
-from campaigns.services.runs import results_of
-from tests.workers.conducting import conducted, kinds, launch, measured
+from campaigns.services.cancel import cancel_run
+from campaigns.services.runs import describe_run, results_of
+from tests.campaigns.services.builders import make_user
+from tests.workers.conducting import conducted, conducting, kinds, launch, measured, until
 from tests.workers.engine import KEY, Engine, linear, serving, steady, step
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +34,24 @@ def test_a_run_finds_the_true_load_line_of_a_server_that_slows_down_steadily() -
     assert run.stages.filter(result__within=None, kind="ladder").count() == 0
     assert engine.peak == 9
     _check_what_is_kept(run, KEY)
+
+
+@pytest.mark.parametrize("server", ["", "brimline-simulator"])
+@pytest.mark.parametrize("stopped", [False, True], ids=["done", "cancelled"])
+def test_results_say_of_the_run_what_the_run_says(server: str, stopped: bool) -> None:
+    with serving(Engine(steady, server=server)) as engine:
+        run = launch(engine, stages=[1, 2], stage_s=60 if stopped else 1)
+        with conducting(run):
+            if stopped:
+                until(lambda: engine.peak == 2, "the second stage")
+                cancel_run(run, make_user("bea"))
+    assert run.state == (RunState.CANCELLED if stopped else RunState.DONE)
+    said, described = results_of(run)["run"], describe_run(run)
+    assert said["simulated"] is bool(server)
+    assert said == {name: described[name] for name in said if name in described} | {
+        "model": run.frozen_plan.target.model,
+        "brimline": run.frozen_plan.version,
+    }
 
 
 def _check_what_is_kept(run: Run, secret: str) -> None:

@@ -148,7 +148,7 @@ def test_the_results_of_an_analysed_run_are_as_documented(document: dict[str, An
         [(1, "baseline"), (1, "ladder"), (2, "ladder"), (4, "ladder"), (1, "closing")]
     ):
         make_stage(run, index, users, requests=120 * users, kind=StageKind(kind))
-    assert analyse_run(run)
+    assert analyse_run(run.pk)
     call = next(call for call in CALLS if call.path.endswith("/results"))
     results = Program(Scope.READ).get(f"/runs/{run.pk}/results").json()
     resolve(document, answer_schema(document, call, 200)).validate(results)
