@@ -106,8 +106,9 @@ def find_load_line(
         raise ValueError("the mix has no class with a weight above 0")
     steady = steady_baselines(stages)
     if not steady:
-        reasons = [reason for stage in stages if stage.kind == "baseline" for reason in _reasons(stage)]
-        return _unanswered("baseline_unstable", "none: baseline unstable", reasons or ["there is no opening baseline"])
+        opening = [stage for stage in stages if stage.kind == "baseline"]
+        reason = f"the opening one: {_why(opening)}" if opening else "there is no opening baseline"
+        return _unanswered("baseline_unstable", "none: baseline unstable", [reason])
     judge = _Judge(stages, steady, all_criteria(criteria), weights, seed, baseline_is_rung, resamples)
     failures = judge.baseline_failures()
     if failures is not None:
@@ -118,9 +119,11 @@ def find_load_line(
         timed_out = np.isinf(drift.pct)
         reason = "the closing baseline " + ("timed out" if timed_out else f"differs by {drift.pct:+.0f}%")
         return _unanswered("drifted", "none: drifted", [reason], levels, drift)
-    absent = _absent(levels, stages)
-    if all(level.within is None for level in levels if level.concurrency != judge.baseline_concurrency):
-        return _unanswered("no_valid_stage", "none: no valid stage", absent, levels, drift)
+    absent, flattered = _absent(levels, stages), _flattered(levels, stages)
+    others = [level for level in levels if level.concurrency != judge.baseline_concurrency]
+    if all(level.within is None for level in others):
+        text = "none: no valid stage" if others else "none: no stage beyond the baseline was measured"
+        return _unanswered("no_valid_stage", text, absent, levels, drift)
     answer = max_concurrency(levels, judge.criteria)
     doubts = doubts_of(levels, answer, judge.baseline_concurrency) + drift_doubts
     return LoadLine(
@@ -131,7 +134,7 @@ def find_load_line(
         drift=drift,
         confidence="low" if doubts else "normal",
         doubts=doubts,
-        notes=notes_of(levels, answer) + absent,
+        notes=notes_of(levels, answer) + flattered + absent,
     )
 
 
@@ -203,8 +206,7 @@ class _Judge:
             return None, ("drift was not checked: there is no closing baseline",)
         valid = [stage for stage in closing if is_valid(stage.checks)]
         if not valid:
-            reasons = "; ".join(reason for stage in closing for reason in _reasons(stage))
-            return None, (f"drift was not checked: the closing baseline is invalid ({reasons})",)
+            return None, (f"drift was not checked: the closing baseline is invalid ({_why(closing)})",)
         table = pool(valid)
         changes = {
             one.metric: found
@@ -268,18 +270,33 @@ def _by_definition(assessment: Assessment, resamples: int) -> Assessment:
     )
 
 
-def _reasons(stage: MeasuredStage) -> list[str]:
-    return [check.reason for check in invalid_checks(stage.checks)]
+def _why(measurements: Sequence[MeasuredStage]) -> str:
+    """Why the measurements of one stage are invalid, each reason once; empty when none is."""
+    found = ["; ".join(check.reason for check in invalid_checks(stage.checks)) for stage in measurements]
+    return "; and when measured again: ".join(reasons for reasons in dict.fromkeys(found) if reasons)
 
 
 def _absent(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[str, ...]:
     """Why levels take no part."""
-    notes = []
-    for level in levels:
-        if level.within is None:
-            reasons = [r for stage in stages if stage.concurrency == level.concurrency for r in _reasons(stage)]
-            notes.append(f"{level.concurrency} takes no part: {'; '.join(dict.fromkeys(reasons)) or 'no latency'}")
-    return tuple(notes)
+    return tuple(
+        f"{level.concurrency} takes no part: {_why(_of(level, stages)) or 'no latency'}"
+        for level in levels
+        if level.within is None
+    )
+
+
+def _flattered(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[str, ...]:
+    """Invalid levels that show all the same that the limit is passed."""
+    return tuple(
+        f"{level.concurrency} is invalid and counts only as evidence that the limit is passed, since its fault can only "
+        f"flatter the server: {_why(_of(level, stages))}"
+        for level in levels
+        if level.within == "beyond" and not level.valid
+    )
+
+
+def _of(level: Level, stages: Sequence[MeasuredStage]) -> list[MeasuredStage]:
+    return [one for one in stages if one.concurrency == level.concurrency and one.kind != "closing"]
 
 
 def _can_tell(closing: RequestTable, opening: RequestTable) -> bool:

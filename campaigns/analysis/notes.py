@@ -17,7 +17,7 @@ _FASTER_PCT = -5.0
 
 def notes_of(levels: Sequence[Level], answer: MaxConcurrency) -> tuple[str, ...]:
     """The limit in absolute numbers, and everything unusual about the curve."""
-    return (*_limit(levels, answer), *_again(levels, answer), *_faster(levels), *_left_out(levels), *_no_data(levels))
+    return (*_limit(levels, answer), *_faster(levels), *_left_out(levels), *_no_data(levels))
 
 
 def doubts_of(levels: Sequence[Level], answer: MaxConcurrency, baseline_concurrency: int) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def doubts_of(levels: Sequence[Level], answer: MaxConcurrency, baseline_concurre
                 f"{level.concurrency} is a close call: after {level.measurements} measurements "
                 f"(at least {MEASUREMENTS_TO_DECIDE}) its estimate decided"
             )
-    return tuple(doubts)
+    return (*doubts, *_again(levels, answer))
 
 
 def _limit(levels: Sequence[Level], answer: MaxConcurrency) -> Iterator[str]:

@@ -22,8 +22,8 @@ OK, TIMEOUT, CANCELLED = OUTCOMES.index("ok"), OUTCOMES.index("timeout"), OUTCOM
 LATENCY_METRICS = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 
 NS_PER_MS = 1e6
-_TIMES = ("t_due_ns", "t_sent_ns", "t_first_ns", "t_last_ns", "t_end_ns")
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+_TIMES = ("t_due_ns", "t_sent_ns", "t_first_ns", "t_last_ns", "t_end_ns", "t_answer_ns")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,11 @@ class RequestTable:
     t_first_ns: Floats
     t_last_ns: Floats
     t_end_ns: Floats
+    t_answer_ns: Floats
     input_tokens: Floats
     output_tokens: Floats
     cached_tokens: Floats
+    reasoning_tokens: Floats
     token_sources: tuple[str, ...]
     token_source: Ints
     open_loop: bool = False
@@ -114,12 +116,18 @@ class RequestTable:
 
     @cached_property
     def tpot_ms(self) -> Floats:
-        """NaN below two output tokens, and when all output came in one piece: that shows no time per token."""
+        """NaN below two output tokens, and when all output came in one piece or after hidden thoughts: that shows no
+        time per token."""
         span_ns = self.t_last_ns - self.t_first_ns
         gaps = self.output_tokens - 1
-        defined = (gaps >= 1) & (span_ns > 0)
+        defined = (gaps >= 1) & (span_ns > 0) & ~self.hidden_reasoning
         tpot = np.divide(span_ns / NS_PER_MS, gaps, out=np.full(len(self), np.nan), where=defined)
         return _latencies(tpot, self.ok, self._timed_out)
+
+    @cached_property
+    def hidden_reasoning(self) -> Bools:
+        """The server counted thoughts that it did not send: what came first was not the first token."""
+        return (self.reasoning_tokens > 0) & (self.t_answer_ns == self.t_first_ns)
 
     @cached_property
     def e2e_ms(self) -> Floats:

@@ -104,6 +104,7 @@ def check_stage(stage: StageInput, baseline: StageInput | None) -> tuple[Check, 
         _lengths_asked(stage, cohort),
         _cached(stage, cohort),
         _token_source(cohort),
+        _hidden_reasoning(cohort),
         _first_wave(stage, cohort),
         _steady(stage, cohort),
     )
@@ -333,6 +334,20 @@ def _token_source(cohort: RequestTable) -> Check:
     reason = f"output tokens were counted in different ways: {_listed(used)}"
     remedy = "make the server report usage in every stream, or configure the model's tokenizer"
     return Check("token_source", False, "warning", None, None, reason, remedy)
+
+
+def _hidden_reasoning(cohort: RequestTable) -> Check:
+    answered = cohort.select(cohort.ok)
+    if not len(answered):
+        return Check("hidden_reasoning", None, "warning", None, 0.0)
+    hidden_pct = 100.0 * float(np.mean(answered.hidden_reasoning))
+    if not hidden_pct:
+        return Check("hidden_reasoning", True, "warning", 0.0, 0.0)
+    reason = (
+        f"{hidden_pct:.0f}% of the answers began with thoughts that the server counts but does not send: "
+        "TTFT is the time to the first visible token, and TPOT cannot be told"
+    )
+    return Check("hidden_reasoning", False, "warning", hidden_pct, 0.0, reason, "have the server send its reasoning")
 
 
 def _first_wave(stage: StageInput, cohort: RequestTable) -> Check:

@@ -92,7 +92,8 @@ def test_each_criterion_has_its_own_limit() -> None:
 def test_a_curve_that_recovers_keeps_its_first_crossing_and_says_so() -> None:
     line = line_of(ladder((5, 10, 20), lambda c: 2.0 if c == 10 else 1.1))
     assert (line.max_concurrency.passed, line.max_concurrency.failed) == (5, 10)
-    assert any("20 would pass after 10 failed; the first crossing is kept" in note for note in line.notes)
+    assert any("20 would pass after 10 failed; the first crossing is kept" in doubt for doubt in line.doubts)
+    assert line.confidence == "low"
 
 
 def test_faster_under_load_is_allowed_and_said() -> None:
@@ -151,7 +152,28 @@ def test_an_invalid_baseline_gives_no_verdict() -> None:
     stages[0] = replace(stages[0], checks=(INVALID,))
     line = line_of(stages)
     assert line.verdict == "baseline_unstable"
-    assert line.max_concurrency.text == "none: baseline unstable: the load generator was late"
+    assert line.max_concurrency.text == "none: baseline unstable: the opening one: the load generator was late"
+
+
+@pytest.mark.parametrize("again", [INVALID, replace(INVALID, reason="it was late again")])
+def test_a_reason_is_said_once_and_of_which_baseline(again: Check) -> None:
+    """A baseline that does not count is measured once more."""
+    stages = ladder((5,), lambda c: 1.1)
+    opening = [replace(stages[0], checks=(check,)) for check in (INVALID, again)]
+    text = line_of([*opening, *stages[1:]]).max_concurrency.text
+    closing = [replace(stages[0], kind="closing", checks=(check,)) for check in (INVALID, again)]
+    (doubt,) = line_of([*stages[:2], *closing]).doubts
+    for said, name in ((text, "opening"), (doubt, "closing")):
+        assert name in said and said.count(INVALID.reason) == 1
+        assert said.count("late again") == (again is not INVALID)
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["a ladder of 1", "cancelled after the baseline"])
+def test_a_run_of_nothing_but_baselines_says_that_nothing_else_was_measured(closed: bool) -> None:
+    stages = [measured(1, "baseline"), *([measured(1, "closing", seed=3)] if closed else [])]
+    line = line_of(stages)
+    assert line.verdict == "no_valid_stage"
+    assert line.max_concurrency.text == "none: no stage beyond the baseline was measured"
 
 
 def test_a_failing_baseline_gives_no_verdict() -> None:
@@ -194,8 +216,10 @@ def test_an_invalid_stage_above_the_last_pass_is_said() -> None:
 def test_a_growing_queue_beyond_the_limit_stays_evidence() -> None:
     stages = ladder((5, 10), lambda c: 3.0 if c == 10 else 1.1)
     stages[2] = replace(stages[2], checks=(GROWING,))
-    answer = line_of(stages).max_concurrency
-    assert (answer.passed, answer.failed) == (5, 10)
+    line = line_of(stages)
+    assert (line.max_concurrency.passed, line.max_concurrency.failed) == (5, 10)
+    (note,) = [note for note in line.notes if note.startswith("10 is invalid")]
+    assert "only as evidence that the limit is passed" in note and GROWING.reason in note
 
 
 def test_a_growing_queue_within_the_limit_proves_nothing() -> None:

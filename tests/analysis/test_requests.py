@@ -133,3 +133,20 @@ def test_gaps_belong_to_their_request_through_selection() -> None:
     assert rows.tolist() == [0, 2, 2]
     assert requests.cohort().gaps()[0].tolist() == [2, 3]
     assert concatenate([requests, requests]).gaps()[0].tolist() == [1, 2, 3, 1, 2, 3]
+
+
+def test_hidden_thoughts_show_no_time_per_token() -> None:
+    columns = {
+        "outcome": ["ok"] * 3,
+        "t_sent_ns": [0] * 3,
+        "t_first_ns": [180e6, 9000e6, 9000e6],
+        "t_last_ns": [9020e6] * 3,
+        "t_end_ns": [9030e6] * 3,
+        "t_answer_ns": [9000e6, 9000e6, None],
+        "output_tokens": [443] * 3,
+        "reasoning_tokens": [440, 440, None],
+    }
+    table = RequestTable.from_columns(columns)
+    assert table.hidden_reasoning.tolist() == [False, True, False]
+    assert np.isnan(table.tpot_ms).tolist() == [False, True, False]
+    assert table.ttft_ms.tolist() == [180, 9000, 9000]

@@ -47,6 +47,9 @@ def add(
     answer.sent(round(sent_ms * MS))
     answer.arrivals_ns.extend(round(time * MS) for time in arrivals_ms)
     answer.completion_tokens = tokens
+    answer.reasoning_tokens = more.pop("reasoning", None)
+    said_ms = more.pop("said_ms", arrivals_ms[0] if arrivals_ms else None)
+    answer.t_answer_ns = None if said_ms is None else round(said_ms * MS)
     answer.fail(more.pop("outcome", Outcome.OK), "", round(end_ms * MS))
     answer.streamed = more.pop("streamed", True)
     prepared = Prepared(Dealt(0, 0, 1, 1), "0" * 16, b"", 1, 10, 20)
@@ -99,6 +102,36 @@ def test_one_event_or_token_shows_no_pace(arrivals: list[float], tokens: int) ->
     summary = summary_of(rows)
     assert (summary["tpot_ms"], summary["itl_ms"], summary["requests"]["ok"]) == (None, None, 1)
     assert (summary["ttft_ms"] is None) == (not arrivals)
+
+
+def test_thoughts_that_are_seen_are_tokens_and_the_answer_has_its_own_time() -> None:
+    rows = records()
+    add(rows, 1000, [1180 + 20 * step for step in range(443)], 10_100, tokens=443, reasoning=441, said_ms=10_000)
+    add(rows, 1000, [1180, 1200], 1300, tokens=2, reasoning=2, said_ms=None)  # only thoughts
+    add(rows, 1000, [1100, 1120], 1300, tokens=2)
+    summary = summary_of(rows)
+    assert (summary["ttft_ms"]["max"], summary["tpot_ms"]["count"], summary["hidden_reasoning"]) == (180, 3, 0)
+    assert (summary["answer_ms"]["count"], summary["answer_ms"]["p50"]) == (1, 9000)
+
+
+def test_hidden_thoughts_are_marked_and_show_no_pace() -> None:
+    rows = records()
+    add(rows, 1000, [9000, 9001], 9100, tokens=443, reasoning=440)
+    summary = summary_of(rows)
+    assert (summary["tpot_ms"], summary["answer_ms"], summary["hidden_reasoning"]) == (None, None, 1)
+    assert summary["ttft_ms"]["p50"] == 8000
+
+
+def test_gaps_are_counted_to_the_microsecond_and_their_ends_are_exact() -> None:
+    rows = records()
+    times = np.cumsum([0, *np.random.default_rng(1).exponential(20_000_000, 5000), 3_000_000_000])
+    add(rows, 1000, [1100 + time / MS for time in times], 999_999)
+    gaps = np.diff(np.round(1100 * MS + times)) / MS
+    found = summary_of(rows)["itl_ms"]
+    assert (found["min"], found["max"], found["count"]) == (gaps.min(), gaps.max(), 5001)
+    assert found["mean"] == pytest.approx(gaps.mean(), rel=1e-12)
+    for share in (50, 90, 95, 99):
+        assert found[f"p{share}"] == pytest.approx(np.percentile(gaps, share), abs=0.0011)
 
 
 def test_an_answer_in_one_piece_has_no_ttft_but_its_tokens_count() -> None:
