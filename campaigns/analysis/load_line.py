@@ -288,8 +288,8 @@ def _absent(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[s
 def _flattered(levels: Sequence[Level], stages: Sequence[MeasuredStage]) -> tuple[str, ...]:
     """Invalid levels that show all the same that the limit is passed."""
     return tuple(
-        f"{level.concurrency} is invalid and counts only as evidence that the limit is passed, since its fault can only "
-        f"flatter the server: {_why(_of(level, stages))}"
+        f"{level.concurrency} is invalid and counts only as evidence that the limit is passed, since its fault can "
+        f"only flatter the server: {_why(_of(level, stages))}"
         for level in levels
         if level.within == "beyond" and not level.valid
     )

@@ -33,7 +33,8 @@ class LevelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`value` is None when there is no load line; `title` then says which answer it is instead."""
+    """`value` is None when there is no load line; `title` then says which answer it is instead. `notes`: those that the
+    sentence does not hold already. `confidence`: "low", "normal", or empty when there is no answer."""
 
     value: str | None
     range: str
@@ -57,7 +58,8 @@ class CriterionRow:
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """`place` is the number of the stage; `mark` one of within, beyond, unsure, invalid, none."""
+    """`place` is the number of the stage; `mark` one of within, beyond, unsure, none, invalid, and evidence (invalid,
+    yet beyond the limit)."""
 
     place: int
     stage: Document
@@ -130,18 +132,24 @@ def _headline(document: Document) -> Headline:
         "ok": _("Load line"),
         "drifted": _("No verdict: the service drifted"),
         "baseline_unstable": _("No verdict: the baseline is unstable"),
-        "no_valid_stage": _("No verdict: no valid stage"),
+        "no_valid_stage": (
+            _("No verdict: no valid stage")
+            if any(stage["kind"] in ("ladder", "refine") for stage in document["stages"])
+            else _("No verdict: nothing beyond the baseline was measured")
+        ),
     }
     has_line = document["verdict"] == "ok" and limit["value"] is not None
+    doubts = tuple(document.get("doubts", []))
     return Headline(
         value=_value(limit) if has_line else None,
         range=_range(limit) if has_line else "",
         title=titles[document["verdict"]] if has_line or document["verdict"] != "ok" else _("No load line"),
         sentence=limit["text"],
         limited_by=_limited_by(limit.get("limited_by")),
-        confidence=document.get("confidence", ""),
-        doubts=tuple(document.get("doubts", [])),
-        notes=tuple(document.get("notes", [])),
+        # Without an answer there is nothing to be sure of.
+        confidence=document.get("confidence", "") if has_line or doubts else "",
+        doubts=doubts,
+        notes=tuple(note for note in document.get("notes", []) if note not in limit["text"]),
         levels=tuple(_levels(document, limit["value"] if has_line else None)),
     )
 
@@ -209,10 +217,17 @@ def _stage_row(place: int, stage: Document) -> StageRow:
     return StageRow(
         place=place,
         stage=stage,
-        mark=(stage.get("within") or "none") if stage["valid"] else "invalid",
+        mark=_mark(stage),
         few=few,
         failed=None if measured is None or ok is None else measured - ok - requests.get("cancelled", 0),
     )
+
+
+def _mark(stage: Document) -> str:
+    within = stage.get("within") or "none"
+    if stage["valid"]:
+        return within
+    return "evidence" if within == "beyond" else "invalid"
 
 
 def _class_rows(document: Document, names: Sequence[str]) -> list[ClassRow]:

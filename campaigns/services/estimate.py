@@ -55,7 +55,9 @@ def estimate(plan: RunPlan | CampaignInput) -> Estimate:
 
 
 def duration_words(seconds: float) -> str:
-    """A duration as people say it: "45 s", "12 min", "2 h 05 min"."""
+    """A duration as people say it: "0.5 s", "45 s", "12 min", "2 h 05 min"."""
+    if seconds < 9.95:
+        return f"{seconds:.2g} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -160,6 +160,7 @@ def stage_mark(mark: str) -> SafeString:
         "beyond": ("✕", _("beyond"), "fail"),
         "unsure": ("?", _("unsure"), "unsure"),
         "invalid": ("○", _("invalid"), "none"),
+        "evidence": ("○", _("invalid, yet beyond"), "fail"),
     }.get(mark, ("–", _("not judged"), "none"))
     return format_html(
         '<span class="verdict verdict--{}"><span aria-hidden="true">{}</span> {}</span>', kind, shape, name

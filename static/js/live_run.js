@@ -41,7 +41,9 @@ function stripItem(stage, progress) {
     return span;
   };
   const isJudged = stage.kind === "ladder" || stage.kind === "refine";
-  const verdict = stage.valid === false ? "invalid" : isJudged ? stage.within : null;
+  // An invalid stage may still prove that the limit is passed.
+  const invalid = stage.within === "beyond" ? "invalid, yet beyond" : "invalid";
+  const verdict = stage.valid === false ? invalid : isJudged ? stage.within : null;
   item.append(part("kind", stage.kind), part("users", String(stage.concurrency)), part("state", verdict ? `${stage.state}, ${verdict}` : stage.state));
   if (stage.state === "running") {
     item.setAttribute("aria-current", "step");

@@ -15,9 +15,10 @@ export function clockTime(iso) {
   return CLOCK.format(new Date(iso));
 }
 
-// "45 s", "12 min", "2 h 05 min", as the server writes durations; no data is a dash.
+// "0.5 s", "45 s", "12 min", "2 h 05 min", as the server writes durations; no data is a dash.
 export function durationWords(seconds) {
   if (seconds === null || seconds === undefined) return "—";
+  if (seconds < 9.95) return `${Number(seconds.toPrecision(2))} s`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;

@@ -8,8 +8,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from campaigns.models import Run, RunState, StageTick
+from campaigns.models import Run, RunResult, RunState, StageTick
 from campaigns.pages.live import SERIES
+from campaigns.pages.results import results_page
+from campaigns.templatetags.brimline import stage_mark
 from tests.campaigns.builders import LADDER, StageSpec, make_campaign, make_mix, make_run, make_target
 from workers import heartbeat
 
@@ -67,6 +69,36 @@ def test_no_verdict_is_said_in_words(page, verdict, text, title):
     body = body_of(page, run)
     assert title in body and text in body
     assert "hero__value" not in body
+
+
+@pytest.mark.parametrize("verdict", ["drifted", "baseline_unstable", "no_valid_stage"])
+def test_without_a_verdict_a_reason_is_said_once_and_nothing_is_sure(page, verdict):
+    reason = "50 takes no part: the load generator was late"
+    limit = {**NONE, "limited_by": None, "text": f"none: no verdict: {reason}"}
+    result = {"verdict": verdict, "max_concurrency": limit, "confidence": "normal", "doubts": [], "notes": [reason]}
+    body = body_of(page, make_run(ticks=False, result=result))
+    assert body.count(reason) == 1
+    assert "How sure" not in body and "no known doubt" not in body
+
+
+def test_a_run_that_measured_its_baseline_alone_says_so(page):
+    text = "none: no stage beyond the baseline was measured"
+    result = {"verdict": "no_valid_stage", "max_concurrency": {**NONE, "limited_by": None, "text": text}}
+    body = body_of(page, make_run(ticks=False, stages=(LADDER[0], LADDER[-1]), result=result))
+    assert "No verdict: nothing beyond the baseline was measured" in body and text in body
+    assert "no valid stage" not in body
+
+
+@pytest.mark.parametrize(("within", "words"), [("beyond", "invalid, yet beyond"), (None, "invalid")])
+def test_an_invalid_stage_says_whether_it_is_evidence(page, within, words):
+    run = make_run(ticks=False)
+    document = run.result.document
+    document["stages"][5]["within"] = within
+    row = results_page(document, []).stages[5]
+    assert f"</span> {words}</span>" in stage_mark(row.mark)
+    RunResult.objects.filter(run=run).update(document=document)
+    body = body_of(page, run)
+    assert f"</span> {words}</span>" in body and "only flatter the server still counts as evidence" in body
 
 
 @pytest.mark.parametrize(("relation", "shown"), [(">=", "≥ 50"), ("<", "&lt; 5")])

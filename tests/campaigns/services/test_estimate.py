@@ -53,7 +53,17 @@ def test_a_long_baseline_counts_at_either_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (89, "89 s"), (120, "2 min"), (5399, "1 h 30 min"), (7500, "2 h 05 min")]
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.5, "0.5 s"),
+        (0.04, "0.04 s"),
+        (9.97, "10 s"),
+        (89, "89 s"),
+        (120, "2 min"),
+        (5399, "1 h 30 min"),
+        (7500, "2 h 05 min"),
+    ],
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert duration_words(seconds) == words
