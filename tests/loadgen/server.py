@@ -14,8 +14,11 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
 from time import monotonic_ns
 from typing import Any
+
+from tokenizers import Tokenizer
 
 BASE_TOKENS = 12
 TOKENS_A_WORD = 1.3
@@ -37,6 +40,7 @@ class Behaviour:
     fail: str = ""
     fail_every: int = 1
     retry_after: str | None = None
+    tokenizer: str | None = None
     key: str | None = None
 
 
@@ -121,7 +125,7 @@ class Server:
         body = json.loads(raw)
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
-        seen = Seen(headers, body, path, _prompt_tokens(body), monotonic_ns(), self.in_flight)
+        seen = Seen(headers, body, path, self._prompt_tokens(body), monotonic_ns(), self.in_flight)
         self.seen.append(seen)
         try:
             return await self._respond(writer, seen, len(self.seen))
@@ -130,6 +134,16 @@ class Server:
             raise
         finally:
             self.in_flight -= 1
+
+    def _prompt_tokens(self, body: dict[str, Any]) -> int:
+        """By the tokenizer, with a template around each message; without one by a rule: so many tokens a word."""
+        texts = [str(one["content"]) for one in body["messages"]] if "messages" in body else [str(body["prompt"])]
+        if self.behaviour.tokenizer is None:
+            return BASE_TOKENS + round(len(" ".join(texts).split()) * TOKENS_A_WORD)
+        if "messages" in body:
+            texts = [f"<{one['role']}>\n{one['content']}\n" for one in body["messages"]] + ["<assistant>\n"]
+        tokenizer = _tokenizer(self.behaviour.tokenizer)
+        return len(tokenizer.encode("".join(texts)).ids)
 
     async def _respond(self, writer: asyncio.StreamWriter, seen: Seen, number: int) -> bool:
         to = self.behaviour
@@ -189,18 +203,20 @@ class Server:
         await writer.drain()
 
 
+@cache
+def _tokenizer(path: str) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
 async def _shut(server: asyncio.Server) -> None:
     server.close()
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _prompt_tokens(body: dict[str, Any]) -> int:
-    """A tokenizer with a rule: so many tokens a word, and some for the template."""
-    text = " ".join(str(one["content"]) for one in body["messages"]) if "messages" in body else str(body["prompt"])
-    return BASE_TOKENS + round(len(text.split()) * TOKENS_A_WORD)
 
 
 async def _send_event(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:

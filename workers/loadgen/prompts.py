@@ -1,5 +1,5 @@
-"""Makes request bodies: unique prompts of the dealt lengths. Every prompt begins, after a shared prefix if the mix has
-one, with a nonce of the operating system's randomness, so that no cache has seen it before.
+"""Makes request bodies: unique prompts of the dealt lengths, and the turns that follow them. Every conversation begins,
+after a shared prefix if the mix has one, with a nonce, so that no cache has seen it before.
 """
 
 from __future__ import annotations
@@ -7,23 +7,27 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from secrets import randbits
 from typing import Any
 
 import msgspec
 
+from workers.loadgen.answer import Answer, Outcome
 from workers.loadgen.calibration import Calibrator
+from workers.loadgen.conversations import Turn, continued, drawn_turns, opening, quoted
 from workers.loadgen.deal import Dealt
+from workers.loadgen.nonces import HexNonce, Nonce, WordNonce
 from workers.loadgen.plan import Plan
 from workers.loadgen.prompt_files import FilePrompt
-from workers.loadgen.words import Text
-
-_NONCE_HEX = 12
+from workers.loadgen.words import PLAIN, Text, Vocabulary
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request ready to be sent. `words` counts a generated prompt's words without the nonce; 0 for a file's prompt.
+    """A request ready to be sent. `words` counts a generated prompt's words, without a nonce of unknown cost (with a
+    tokenizer: its tokens); 0 for a file's prompt and for a turn after the first.
 
-    `planned_input_tokens` includes the shared prefix.
+    `planned_input_tokens` includes the shared prefix and, for a later turn, what was said before it. `later`: the
+    turns that follow, each `think_s` after the answer; `content` is then the prompt that they continue.
     """
 
     dealt: Dealt
@@ -32,13 +36,31 @@ class Prepared(msgspec.Struct, frozen=True):
     words: int
     planned_input_tokens: int | None
     planned_output_tokens: int | None
+    later: tuple[Turn, ...] = ()
+    think_s: float = 0.0
+    content: bytes = b""
 
 
 class PromptMaker:
-    def __init__(self, plan: Plan, calibrator: Calibrator, files: Mapping[int, Sequence[FilePrompt]]) -> None:
+    """With a `vocabulary`, whose costs are tokens, prompts have exact lengths."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        calibrator: Calibrator,
+        files: Mapping[int, Sequence[FilePrompt]],
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         self._name = os.urandom(4).hex()
         self._made = 0
-        self._text = Text(plan.seed)
+        self._seed = plan.seed
+        self._classes = plan.mix.classes
+        self._text = Text(plan.seed, vocabulary or PLAIN)
+        self._nonce: Nonce = HexNonce() if vocabulary is None else WordNonce(vocabulary)
+        # A text costs this less than its words with a space before each.
+        self._start = 0 if vocabulary is None else vocabulary.start
+        # Without its nonce a prompt may be empty only where the nonce is not among its words.
+        self._words_min = 0 if vocabulary is None else 1
         self._calibrator = calibrator
         self._files = files
         self._chat = plan.protocol == "openai-chat"
@@ -51,41 +73,69 @@ class PromptMaker:
 
     def make(self, dealt: Dealt) -> Prepared:
         """A slice of a text and two encodings: microseconds."""
+        if dealt.class_index in self._files:
+            return self._from_file(dealt)
+        assert dealt.input_tokens is not None
+        input_tokens = self._prefix_tokens + dealt.input_tokens
+        words = max(self._words_min, self._calibrator.words_for(input_tokens))
+        content = opening(self._unique_text(words - self._start), self._chat)
+        later = drawn_turns(self._classes[dealt.class_index], self._seed, dealt.place)
+        return self._prepared(dealt, content, words, input_tokens, dealt.output_tokens, later)
+
+    def follow_up(self, prepared: Prepared, answer: Answer) -> Prepared | None:
+        """The next turn, which says all that was said before; null where none follows, and after a failure."""
+        if not prepared.later or answer.outcome is not Outcome.OK:
+            return None
+        turn, *later = prepared.later
+        if turn.text is not None:
+            text = quoted(turn.text)
+        else:
+            assert turn.input_tokens is not None
+            # A chat's turn is a text of its own; a completion's goes on after a space.
+            words = max(1, self._calibrator.words_in(turn.input_tokens)) - (self._start if self._chat else 0)
+            text = self._text.cut(randbits(32), words).rstrip()
+        content = continued(prepared.content, answer.said, text)
+        input_tokens = _total(
+            prepared.planned_input_tokens if answer.prompt_tokens is None else answer.prompt_tokens,
+            _tokens_said(answer),
+            turn.input_tokens,
+        )
+        return self._prepared(prepared.dealt, content, 0, input_tokens, turn.output_tokens, tuple(later))
+
+    def _unique_text(self, words: int) -> bytes:
+        # Overhead (template and, without a tokenizer, nonce) is counted once, in the whole prompt: not in the prefix.
+        prefix = min(words, self._calibrator.words_in(self._prefix_tokens))
+        nonce, cost = self._nonce.make(words - prefix)
+        own = self._text.cut(randbits(32), words - prefix - cost)
+        return (self._text.cut(0, prefix) + nonce + own).rstrip()
+
+    def _prepared(
+        self,
+        dealt: Dealt,
+        content: bytes,
+        words: int,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        later: tuple[Turn, ...],
+    ) -> Prepared:
         # Of this process, and counted: a log of a million random names would be half names.
         request_id = f"{self._name}{self._made:08x}"
         self._made = (self._made + 1) & 0xFFFFFFFF
-        nonce = os.urandom(_NONCE_HEX // 2).hex()
-        if dealt.class_index in self._files:
-            prompts = self._files[dealt.class_index]
-            prompt = prompts[dealt.place % len(prompts)]
-            output_tokens = prompt.max_tokens or dealt.output_tokens
-            content = self._from_file(prompt, nonce)
-            return Prepared(dealt, request_id, self._body(content, output_tokens), 0, None, output_tokens)
-        assert dealt.input_tokens is not None
-        input_tokens = self._prefix_tokens + dealt.input_tokens
-        words = self._calibrator.words_for(input_tokens)
-        prefix_words = min(words, self._prefix_words())
-        start = int(nonce, 16)
-        text = self._text.cut(0, prefix_words) + nonce.encode() + b" " + self._text.cut(start, words - prefix_words)
-        content = b'"' + text.rstrip() + b'"'
-        if self._chat:
-            content = b'[{"role":"user","content":' + content + b"}]"
-        body = self._body(content, dealt.output_tokens)
-        return Prepared(dealt, request_id, body, words, input_tokens, dealt.output_tokens)
-
-    def _prefix_words(self) -> int:
-        # Overhead (template and nonce) is counted once, in the whole prompt, and not in the prefix.
-        return round(self._prefix_tokens * self._calibrator.model.words_per_token)
-
-    def _body(self, content: bytes, output_tokens: int | None) -> bytes:
         limit = b',"max_tokens":%d' % output_tokens if output_tokens is not None else b""
-        return self._head + content + limit + self._tail
+        body = self._head + content + limit + self._tail
+        think_s = self._classes[dealt.class_index].think_s
+        kept = content if later else b""
+        return Prepared(dealt, request_id, body, words, input_tokens, output_tokens, later, think_s, kept)
 
-    def _from_file(self, prompt: FilePrompt, nonce: str) -> bytes:
+    def _from_file(self, dealt: Dealt) -> Prepared:
+        prompts = self._files[dealt.class_index]
+        prompt = prompts[dealt.place % len(prompts)]
+        nonce = os.urandom(6).hex()
         if prompt.messages is None:
-            text = f"{nonce} {prompt.prompt}"
-            return msgspec.json.encode([{"role": "user", "content": text}] if self._chat else text)
-        return msgspec.json.encode([_mark(prompt.messages[0], nonce), *prompt.messages[1:]])
+            content = opening(quoted(f"{nonce} {prompt.prompt}"), self._chat)
+        else:
+            content = msgspec.json.encode([_mark(prompt.messages[0], nonce), *prompt.messages[1:]])
+        return self._prepared(dealt, content, 0, None, prompt.max_tokens or dealt.output_tokens, ())
 
 
 class PreparedRequests:
@@ -117,6 +167,15 @@ class PreparedRequests:
             self.refill()
         return self._ready.popleft()
 
+    def follow_up(self, prepared: Prepared, answer: Answer) -> Prepared | None:
+        """The next turn of the same conversation, which counts as a request; null where none follows."""
+        if self._left == 0:
+            return None
+        following = self._maker.follow_up(prepared, answer)
+        if following is not None and self._left is not None:
+            self._left -= 1
+        return following
+
 
 def _mark(message: dict[str, Any], nonce: str) -> dict[str, Any]:
     """The first message with the nonce before its text; content parts get one more part."""
@@ -124,3 +183,13 @@ def _mark(message: dict[str, Any], nonce: str) -> dict[str, Any]:
     if isinstance(content, list):
         return message | {"content": [{"type": "text", "text": nonce}, *content]}
     return message | {"content": f"{nonce} {content or ''}"}
+
+
+def _tokens_said(answer: Answer) -> int | None:
+    """Thoughts are not said again."""
+    return None if answer.output_tokens is None else max(0, answer.output_tokens - (answer.reasoning_tokens or 0))
+
+
+def _total(*tokens: int | None) -> int | None:
+    known = [one for one in tokens if one is not None]
+    return sum(known) if len(known) == len(tokens) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from workers.loadgen.prompts import Prepared
 
 ERROR_CHARACTERS_MAX = 300
 _OUTCOMES = list(Outcome)
-_SOURCES = ["usage", "events"]
+_SOURCES = ["usage", "events", "tokenizer"]
 _NONE = -1
 
 _LABEL = pa.dictionary(pa.int8(), pa.string())
@@ -86,6 +87,8 @@ class Records:
         self._fields = [*LOG_FIELDS, *SUMMARY_FIELDS]
         self._columns: list[array[Any]] = [array(self._type_code(field)) for field in self._fields]
         self._appends = [column.append for column in self._columns]
+        # Texts whose tokens no server counted, and their rows.
+        self._uncounted: list[tuple[int, str]] = []
         self._gap_counters = [GapCounter() for _ in class_names]
         self._gaps = array("q")
         self._gap_ends = array("q", [0])
@@ -148,6 +151,8 @@ class Records:
         )
         for append, value in zip(self._appends, row, strict=True):
             append(_NONE if value is None else value)
+        if answer.token_source == "events" and answer.text:
+            self._uncounted.append((len(self) - 1, answer.text))
         counted = measured and answer.outcome is Outcome.OK
         if counted or self._keep_itl:
             times = np.frombuffer(arrivals, np.int64)
@@ -157,6 +162,14 @@ class Records:
             if self._keep_itl:
                 self._gaps.frombytes(gaps.tobytes())
                 self._gap_ends.append(len(self._gaps))
+
+    def count_tokens(self, count: Callable[[Sequence[str]], list[int]]) -> None:
+        """Put a tokenizer's counts in the place of events, for answers that were made with `keep_text`."""
+        by_name = {field.name: column for field, column in zip(self._fields, self._columns, strict=True)}
+        counts = count([text for _, text in self._uncounted])
+        for (row, _), tokens in zip(self._uncounted, counts, strict=True):
+            by_name["output_tokens"][row] = tokens
+            by_name["token_source"][row] = _SOURCES.index("tokenizer")
 
     def table(self) -> pa.Table:
         """All rows, ordered by the time sent (due, where nothing was sent)."""

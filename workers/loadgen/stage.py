@@ -30,6 +30,7 @@ from workers.loadgen.prompt_files import FilePrompt
 from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 from workers.loadgen.records import Records
 from workers.loadgen.summary import Window
+from workers.loadgen.tokens import Tokens
 from workers.loadgen.transport import ConnectError, Connection, Receiving, Transport
 
 # Bodies made ahead: enough for slots that become free together, few enough for long prompts to fit in memory.
@@ -61,8 +62,9 @@ class StagePart:
         prompts: Mapping[int, Sequence[FilePrompt]],
         redact: Callable[[str], str],
         share: Share,
+        tokens: Tokens | None = None,
     ) -> None:
-        self.calibrator = Calibrator(plan.protocol, plan.calibration)
+        self.calibrator = Calibrator(plan.protocol, plan.calibration, None if tokens is None else tokens.added)
         self.gauge = Gauge()
         self.meter = Meter()
         self.receiving: Receiving | None = None
@@ -72,12 +74,13 @@ class StagePart:
         self._plan = plan
         self._transport = transport
         self._redact = redact
+        self._tokens = tokens
         self._share = share
         self._open = isinstance(plan.load, OpenLoad)
         in_flight = plan.load.max_outstanding if isinstance(plan.load, OpenLoad) else plan.load.concurrency
         self._slots = share.of(in_flight)
         limit = None if plan.max_requests is None else share.of(plan.max_requests)
-        maker = PromptMaker(plan, self.calibrator, prompts)
+        maker = PromptMaker(plan, self.calibrator, prompts, None if tokens is None else tokens.vocabulary())
         dealt = deal(plan.mix, plan.seed, share.part, share.parts)
         self._requests = PreparedRequests(dealt, maker, min(self._slots, _PREPARED_MAX), limit)
         self._idle: list[Connection] = []
@@ -86,6 +89,11 @@ class StagePart:
         self._cohort_open = 0
         self._cohort_ended = asyncio.Event()
         self._random = Random(f"{plan.seed} backoff {share.part}")
+
+    @property
+    def transport(self) -> str:
+        """What carries the requests."""
+        return self._transport.name
 
     async def prepare(self) -> None:
         """Make the closed loop's connections, so that no request waits for one. A failure shows later, at a request."""
@@ -127,6 +135,8 @@ class StagePart:
         gc.unfreeze()
         window = Window(window_ns[0], max(window_ns[0], min(window_ns[1], ended_ns - start_ns)))
         self.gaps = self._records.gaps()
+        if self._tokens is not None:
+            self._records.count_tokens(self._tokens.count)
         return self._records.table(), window
 
     def cancel(self) -> None:
@@ -193,15 +203,19 @@ class StagePart:
         ]
 
     async def _slot(self, connection: Connection, due_ns: int) -> None:
-        """Sends requests one after the other until it is cancelled or there are no more."""
+        """Sends requests and their later turns, one after the other, until it is cancelled or there are no more."""
         backoff = Backoff(self._random, self._plan.backoff_max_s)
+        following: Prepared | None = None
         while True:
             await _sleep_until(due_ns)
-            prepared = self._requests.take()
+            prepared = following or self._requests.take()
             if prepared is None:
                 return
             answer = await self._request(connection, prepared, due_ns)
             due_ns = monotonic_ns() + round(backoff.after(answer, datetime.now(UTC)) * 1e9)
+            following = self._requests.follow_up(prepared, answer)
+            if following is not None:
+                due_ns += round(following.think_s * 1e9)
 
     async def _arrive(self, load: OpenLoad) -> None:
         """Starts each request when it is due; beyond the limit in flight it waits, and its clock runs."""
@@ -214,7 +228,6 @@ class StagePart:
                 prepared = self._requests.take()
                 if prepared is None:
                     break
-                self.capped += places.locked()
                 task = asyncio.create_task(self._arrival(places, prepared, due_ns))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -223,17 +236,31 @@ class StagePart:
             await _cancel(list(running))
 
     async def _arrival(self, places: asyncio.Semaphore, prepared: Prepared, due_ns: int) -> None:
+        """What arrived, and the turns that follow it."""
+        following: Prepared | None = prepared
+        while following is not None:
+            with self._counted(self._in_window(due_ns)):
+                await _sleep_until(due_ns)
+                answer = await self._in_place(places, following, due_ns)
+            # Read after the count, so that a turn due in the window is counted before the window can seem over.
+            now_ns = monotonic_ns()
+            following = self._requests.follow_up(following, answer)
+            if following is not None:
+                due_ns = now_ns + round(following.think_s * 1e9)
+
+    async def _in_place(self, places: asyncio.Semaphore, prepared: Prepared, due_ns: int) -> Answer:
         connection = None
-        with self._counted(self._in_window(due_ns)):
-            try:
-                async with places:
-                    connection = self._idle.pop() if self._idle else self._transport.connection()
-                    await self._request(connection, prepared, due_ns)
-                    self._idle.append(connection)
-            except asyncio.CancelledError:
-                if connection is None:
-                    self._record(prepared, Answer(), due_ns, 1, None)
-                raise
+        self.capped += places.locked()
+        try:
+            async with places:
+                connection = self._idle.pop() if self._idle else self._transport.connection()
+                answer = await self._request(connection, prepared, due_ns)
+                self._idle.append(connection)
+                return answer
+        except asyncio.CancelledError:
+            if connection is None:
+                self._record(prepared, Answer(), due_ns, 1, None)
+            raise
 
     async def _request(self, connection: Connection, prepared: Prepared, due_ns: int) -> Answer:
         """One request with its retries; the last attempt's answer."""
@@ -246,7 +273,8 @@ class StagePart:
         return answer
 
     async def _attempt(self, connection: Connection, prepared: Prepared, due_ns: int, attempt: int) -> Answer:
-        answer = Answer()
+        # The text is of use to the next turn, and to count the tokens of an answer whose server does not.
+        answer = Answer(keep_text=self._tokens is not None or bool(prepared.later))
         loop = asyncio.get_running_loop()
         waits_for_nothing = connection.connected and attempt == 1
         timers: list[asyncio.TimerHandle] = []

@@ -171,13 +171,13 @@ class _Rows:
         }
 
     def token_source(self) -> str | None:
-        """usage, events, or mixed, of the measured requests that ended ok."""
+        """usage, tokenizer, events, or mixed, of the measured requests that ended ok."""
         sources = self.sources.among(self.ok)
         return "mixed" if len(sources) > 1 else next(iter(sources), None)
 
     def _window_tokens(self, ended_inside: NDArray[np.bool_]) -> float:
         """Events inside the window, each worth its request's tokens an event, or the usual where it has no count."""
-        counted = self.sources.are("usage") & (self.events > 0)
+        counted = (self.sources.are("usage") | self.sources.are("tokenizer")) & (self.events > 0)
         usual = self.tokens[counted].sum() / self.events[counted].sum() if counted.any() else 1.0
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(np.isnan(self.tokens), usual, self.tokens / self.events)

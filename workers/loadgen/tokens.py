@@ -42,7 +42,9 @@ class Tokens:
         """Tokens of each text, without those that are added to a prompt."""
         counts: list[int] = []
         for start in range(0, len(texts), _BATCH):
-            batch = self._tokenizer.encode_batch_fast(list(texts[start : start + _BATCH]), add_special_tokens=False)
+            # Half a surrogate pair, which servers do send, is no text for the library.
+            whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + _BATCH]]
+            batch = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
             counts.extend(len(one.ids) for one in batch)
         return counts
 

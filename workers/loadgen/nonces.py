@@ -1,0 +1,42 @@
+"""Makes what tells a prompt from every other one: random text, of the operating system's randomness."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from random import SystemRandom
+from typing import Protocol
+
+from workers.loadgen.words import Vocabulary
+
+_BITS = 40
+_HEX_BYTES = 6
+
+
+class Nonce(Protocol):
+    def make(self, room: int) -> tuple[bytes, int]:
+        """A new one, followed by a space, and its cost, which is at most `room`."""
+
+
+class HexNonce:
+    """Digits, whose tokens are unknown: their cost is counted with what surrounds a prompt."""
+
+    def make(self, room: int) -> tuple[bytes, int]:
+        return os.urandom(_HEX_BYTES).hex().encode() + b" ", 0
+
+
+class WordNonce:
+    """Words of one cost. A prompt too short for all of them gets as many as it holds, and may be met again."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        (self._cost, alike), *_ = Counter(vocabulary.costs).most_common(1)
+        pairs = zip(vocabulary.words, vocabulary.costs, strict=True)
+        self._words = [word.encode() + b" " for word, cost in pairs if cost == self._cost]
+        self._count = math.ceil(_BITS / math.log2(alike))
+        self._random = SystemRandom()
+
+    def make(self, room: int) -> tuple[bytes, int]:
+        # One word's room stays for other words: together they can cost what no number of these does.
+        count = max(0, min(self._count, room // self._cost - 1))
+        return b"".join(self._random.choices(self._words, k=count)), count * self._cost
