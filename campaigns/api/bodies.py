@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -70,6 +70,13 @@ def components(*kinds: type[Struct], changeable: tuple[type[Struct], ...]) -> di
             "description": "Each field that is given replaces the stored one whole; the others stay.",
         }
     return schemas
+
+
+def leave_out(schemas: dict[str, Any], kind: type[Struct], names: Collection[str]) -> None:
+    """Take fields that are refused out of the schema of `kind`, which then says that it knows no others."""
+    schema = schemas[kind.__name__]
+    schema["properties"] = {name: field for name, field in schema["properties"].items() if name not in names}
+    schema["additionalProperties"] = False
 
 
 def _without_default(field: dict[str, Any]) -> dict[str, Any]:

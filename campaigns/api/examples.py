@@ -26,7 +26,7 @@ MIX: dict[str, Any] = {
             "input_tokens": {"dist": "uniform", "min": 400, "max": 600},
             "output_tokens": 500,
         },
-        {"name": "long", "weight": 3, "input_tokens": 2000, "output_tokens": 800},
+        {"name": "long", "weight": 3, "input_tokens": 2000, "output_tokens": 800, "turns": 3, "think_s": 2},
     ],
 }
 MIX_CHANGES: dict[str, Any] = {"shared_prefix_tokens": 256}

@@ -38,7 +38,8 @@ def list_mixes(request: HttpRequest, window: Query[Window]) -> dict[str, Any]:
 def post_mix(request: HttpRequest, response: HttpResponse) -> Status[Any]:
     """`input_tokens` and `output_tokens`: a number, or a distribution: `{"dist": "uniform", "min", "max"}`,
     `{"dist": "normal", "mean", "sd", "min", "max"}`, `{"dist": "lognormal", "median", "sigma", "max"}` or
-    `{"dist": "empirical", "values"}`. Scope: launch."""
+    `{"dist": "empirical", "values"}`. With `turns`, as a number or distribution, each request dealt is a conversation:
+    a turn adds `input_tokens` of new text to all that was said, `think_s` after the answer before it. Scope: launch."""
     mix = create_mix(caller(request).user, read(request, MixInput))
     return created(response, "get_mix", describe_mix(mix))
 

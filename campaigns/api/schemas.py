@@ -85,7 +85,7 @@ class Mix(Schema):
 
     id: int
     name: str
-    classes: list[dict[str, Any]]
+    classes: list[dict[str, Any]] = Field(description="Each as a TrafficClass.")
     shared_prefix_tokens: int
     created_by: str | None
     created_at: Timestamp

@@ -13,6 +13,7 @@ from campaigns.api.auth import require
 from campaigns.api.links import NAMESPACE
 from campaigns.models import Scope
 from campaigns.services.inputs import CampaignInput, LaunchInput, MixInput, TargetInput
+from campaigns.services.mixes import CLASS, REFUSED_IN_A_CLASS
 from webapp.version import __version__
 
 DESCRIPTION = """Managed benchmark campaigns of LLM services: a target, a mix of traffic and a plan of stages make a
@@ -25,7 +26,8 @@ still keeps its latency.
 - No data is `null`, never 0. Units are in the names. Times are ISO 8601 in UTC."""
 
 _CHANGEABLE = (TargetInput, MixInput, CampaignInput)
-INPUTS = bodies.components(*_CHANGEABLE, LaunchInput, changeable=_CHANGEABLE)
+INPUTS = bodies.components(*_CHANGEABLE, LaunchInput, CLASS, changeable=_CHANGEABLE)
+bodies.leave_out(INPUTS, CLASS, REFUSED_IN_A_CLASS)
 
 
 class Api(NinjaAPI):

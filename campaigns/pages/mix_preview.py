@@ -9,6 +9,9 @@ from functools import cache
 from statistics import NormalDist, fmean
 from typing import Any
 
+from django.utils.translation import gettext as _
+
+from campaigns.pages.forms.text_values import plain
 from campaigns.pages.forms.token_sizes import words_of
 
 # Means of clipped distributions have no short formula: they are averaged over this many even steps of probability.
@@ -17,20 +20,26 @@ STEPS = 2000
 
 @dataclass(frozen=True, slots=True)
 class ClassPreview:
-    """`share` is of all requests, 0 to 1. A mean is None where it cannot be told."""
+    """`share` (0 to 1) is of all that is dealt. `turns_words`: what a conversation is like; empty for single requests.
+    A mean is of one turn, without what was said before; None where it cannot be told."""
 
     name: str
     weight: float
     share: float
+    turns_words: str
     input_words: str
     output_words: str
+    turns_mean: float | None
     input_mean: float | None
     output_mean: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class MixPreview:
+    """Means a request; where there are `conversations`, of a turn's new text and of its answer."""
+
     classes: tuple[ClassPreview, ...]
+    conversations: bool
     input_mean: float | None
     output_mean: float | None
 
@@ -45,8 +54,10 @@ def preview_of(classes: Sequence[Mapping[str, Any]]) -> MixPreview | None:
             name=str(one.get("name", "")),
             weight=_weight(one),
             share=_weight(one) / total,
+            turns_words=_turns_words(one),
             input_words=words_of(one.get("input_tokens")),
             output_words=words_of(one.get("output_tokens")),
+            turns_mean=mean_of(one.get("turns") or 1),
             input_mean=mean_of(one.get("input_tokens")),
             output_mean=mean_of(one.get("output_tokens")),
         )
@@ -54,8 +65,9 @@ def preview_of(classes: Sequence[Mapping[str, Any]]) -> MixPreview | None:
     )
     return MixPreview(
         classes=previews,
-        input_mean=_weighted([(one.share, one.input_mean) for one in previews]),
-        output_mean=_weighted([(one.share, one.output_mean) for one in previews]),
+        conversations=any(one.turns_words for one in previews),
+        input_mean=_mean_a_turn([(one, one.input_mean) for one in previews]),
+        output_mean=_mean_a_turn([(one, one.output_mean) for one in previews]),
     )
 
 
@@ -96,10 +108,22 @@ def _standard_normal() -> tuple[float, ...]:
     return tuple(normal.inv_cdf((step + 0.5) / STEPS) for step in range(STEPS))
 
 
-def _weighted(parts: Sequence[tuple[float, float | None]]) -> float | None:
-    if any(value is None for _, value in parts):
-        return None
-    return sum(share * value for share, value in parts if value is not None)
+def _mean_a_turn(parts: Sequence[tuple[ClassPreview, float | None]]) -> float | None:
+    total = turns = 0.0
+    for one, value in parts:
+        if value is None or one.turns_mean is None:
+            return None
+        turns += one.share * one.turns_mean
+        total += one.share * one.turns_mean * value
+    return total / turns
+
+
+def _turns_words(one: Mapping[str, Any]) -> str:
+    if one.get("turns") is None:
+        return ""
+    words = _("%(turns)s turns") % {"turns": words_of(one["turns"])}
+    think_s = one.get("think_s") or 0
+    return words + (_(", %(s)s s apart") % {"s": plain(think_s)} if think_s else "")
 
 
 def _weight(one: Mapping[str, Any]) -> float:

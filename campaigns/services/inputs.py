@@ -6,7 +6,7 @@ Only shapes are decided here; what the values may be is decided by the service t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -46,7 +46,10 @@ class MixInput(Struct, kw_only=True, forbid_unknown_fields=True):
     """`classes` as the load generator's plan has them."""
 
     name: str
-    classes: list[dict[str, Any]]
+    # The generator's own rules check them, all at once; here is only where their documentation is.
+    classes: list[
+        Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/TrafficClass"})]
+    ]
     shared_prefix_tokens: int = 0
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from random import Random
 
 from campaigns.models.plan import MixPlan
-from workers.loadgen.lengths import Empirical, Length, Lognormal, mean
-from workers.loadgen.plan import Mix, parse_mix
+from workers.loadgen.lengths import Empirical, Length, Lognormal, draw, mean
+from workers.loadgen.plan import Mix, TrafficClass, parse_mix
+
+# The square of a number of turns counts, of which not every distribution has a short formula.
+TURNS_DRAWN = 2000
 
 
 def median_output_tokens(mix: MixPlan) -> dict[str, float]:
@@ -15,13 +19,24 @@ def median_output_tokens(mix: MixPlan) -> dict[str, float]:
 
 
 def intended_cached_share(mix: MixPlan) -> float:
-    """The part (0 to 1) of the input tokens that stands in the shared prefix."""
+    """The part (0 to 1) of the input tokens that was sent before on purpose: in the shared prefix, or in the earlier
+    turns of a conversation."""
     parsed = _parsed(mix)
-    weights = [(one.weight, mean(one.input_tokens)) for one in parsed.classes if one.input_tokens is not None]
-    if not weights or not parsed.shared_prefix_tokens:
-        return 0.0
-    own = sum(weight * tokens for weight, tokens in weights) / sum(weight for weight, _ in weights)
-    return parsed.shared_prefix_tokens / (parsed.shared_prefix_tokens + own)
+    dealt = [(one.weight, *_input_tokens(one, parsed.shared_prefix_tokens)) for one in parsed.classes]
+    sent = sum(weight * tokens for weight, tokens, _ in dealt)
+    return sum(weight * again for weight, _, again in dealt) / sent if sent else 0.0
+
+
+def _input_tokens(one: TrafficClass, prefix: int) -> tuple[float, float]:
+    """Expected input tokens of all turns of what is dealt, and those of them that were sent before. Turn k has the
+    prefix, k new texts and k - 1 answers; all but its own new text was there already."""
+    if one.input_tokens is None or one.output_tokens is None:
+        return 0.0, 0.0
+    new, answer = mean(one.input_tokens), mean(one.output_tokens)
+    random = Random("turns")
+    turns = [draw(one.turns or 1, random) for _ in range(TURNS_DRAWN)]
+    again = statistics.fmean(prefix * count + (new + answer) * count * (count - 1) / 2 for count in turns)
+    return again + new * statistics.fmean(turns), again
 
 
 def _parsed(mix: MixPlan) -> Mix:

@@ -13,7 +13,12 @@ from campaigns.services.checks import Problems
 from campaigns.services.errors import Conflict
 from campaigns.services.inputs import MixInput
 from campaigns.services.names import save_named
-from workers.loadgen.plan import PlanError, parse_mix
+from workers.loadgen.plan import PlanError, TrafficClass, parse_mix
+
+# What the API documents as a class.
+CLASS = TrafficClass
+# A path would be read on the worker's host: whoever may edit a mix could have any file there sent away.
+REFUSED_IN_A_CLASS = frozenset({"prompts"})
 
 
 def _class(name: str, weight: float, input_tokens: Any, output_tokens: Any) -> dict[str, Any]:
@@ -88,12 +93,12 @@ def _write(mix: Mix, data: MixInput) -> Mix:
         for problem in error.problems:
             problems.add(problem.path, problem.message)
     for place, one in enumerate(data.classes):
-        # A path would be read on the worker's host: whoever may edit a mix could have any file there sent away.
-        if "prompts" in one:
-            problems.add(f"classes[{place}].prompts", "is not available yet: give input_tokens and output_tokens")
+        for name in sorted(REFUSED_IN_A_CLASS & one.keys()):
+            problems.add(f"classes[{place}].{name}", "is not available yet: give input_tokens and output_tokens")
         problems.text(f"classes[{place}].name", str(one.get("name", "")), blank=True)
     problems.stop()
-    mix.classes = data.classes
+    # A weight that is left out is the generator's own default, which everyone else reads from here.
+    mix.classes = [{"weight": 1, **one} for one in data.classes]
     mix.shared_prefix_tokens = data.shared_prefix_tokens
     save_named(mix, "mix_name_unique")
     return mix

@@ -26,7 +26,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, description="te
 Count = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=604_800, description="a number of seconds, 0 to 604800")]
 SecondsAbove0 = Annotated[float, msgspec.Meta(gt=0, le=604_800, description="a number of seconds above 0, to 604800")]
-Above0 = Annotated[float, msgspec.Meta(gt=0, le=1_000_000, description="a number above 0")]
+Above0 = Annotated[float, msgspec.Meta(gt=0, le=1_000_000, description="a number above 0, to 1000000")]
 
 
 class PlanError(Exception):

@@ -79,7 +79,7 @@ class MixForm(InputForm):
 
 
 def is_shown_whole(classes: list[dict[str, Any]]) -> bool:
-    """Whether the form has a field for all that these classes say (those of prompt files come through the API)."""
+    """Whether the form has a field for all that these classes say (conversations come through the API)."""
     return all(set(one) <= {"name", "weight", "input_tokens", "output_tokens"} for one in classes)
 
 

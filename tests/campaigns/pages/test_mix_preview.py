@@ -38,6 +38,16 @@ def test_a_length_that_is_not_complete_has_no_mean(size):
     assert mean_of(size) is None
 
 
+def test_a_conversation_is_told_by_its_turns_and_counts_as_many_times():
+    talk = {"name": "talk", "weight": 1, "input_tokens": 40, "output_tokens": 100, "turns": 3, "think_s": 2.5}
+    once = {"name": "once", "weight": 1, "input_tokens": 80, "output_tokens": 20}
+    preview, plain = preview_of([talk, once]), preview_of([once])
+    assert preview is not None and plain is not None
+    assert [one.turns_words for one in preview.classes] == ["3 turns, 2.5 s apart", ""]
+    assert (preview.conversations, preview.input_mean, preview.output_mean) == (True, 50, 80)
+    assert not plain.conversations
+
+
 def test_without_weights_there_is_nothing_to_preview():
     assert preview_of([]) is None
     assert preview_of([{"name": "a", "weight": 0}]) is None
