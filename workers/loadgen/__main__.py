@@ -102,7 +102,7 @@ async def _run_alone(
     start_ns = monotonic_ns() + START_DELAY_NS
     on_start(start_ns)
     table, window = await part.run(start_ns, on_tick, None)
-    return table, [facts_of(part, window, (monotonic_ns() - start_ns) / 1e9)]
+    return table, [facts_of(part, window, part.ended_s)]
 
 
 async def _run_part(part: StagePart, share: Share, directory: Path, events: EventWriter) -> None:

@@ -209,9 +209,8 @@ async def run_as_part(part: StagePart, share: Share, directory: Path, events: Ev
         await released.wait()
 
     table, window = await part.run(start_ns, on_tick, hold)
-    ended_s = (monotonic_ns() - start_ns) / 1e9
     write_table(table, part_table(directory, share.part))
-    events.put(Done(facts_of(part, window, ended_s)))
+    events.put(Done(facts_of(part, window, part.ended_s)))
     listening.cancel()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from random import SystemRandom
 from typing import Protocol
 
 from workers.loadgen.words import Vocabulary
 
 _BITS = 40
 _HEX_BYTES = 6
+# So many more than `_BITS` that the remainders of a division are as good as even.
+_WORD_BYTES = 16
 
 
 class Nonce(Protocol):
@@ -34,9 +35,13 @@ class WordNonce:
         pairs = zip(vocabulary.words, vocabulary.costs, strict=True)
         self._words = [word.encode() + b" " for word, cost in pairs if cost == self._cost]
         self._count = math.ceil(_BITS / math.log2(alike))
-        self._random = SystemRandom()
 
     def make(self, room: int) -> tuple[bytes, int]:
         # One word's room stays for other words: together they can cost what no number of these does.
         count = max(0, min(self._count, room // self._cost - 1))
-        return b"".join(self._random.choices(self._words, k=count)), count * self._cost
+        number = int.from_bytes(os.urandom(_WORD_BYTES), "big")
+        chosen = []
+        for _ in range(count):
+            number, place = divmod(number, len(self._words))
+            chosen.append(self._words[place])
+        return b"".join(chosen), count * self._cost

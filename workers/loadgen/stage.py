@@ -71,6 +71,7 @@ class StagePart:
         self.gaps: list[Counted | None] = []
         self.capped = 0
         self.cancelled = False
+        self.ended_s = 0.0
         self._plan = plan
         self._transport = transport
         self._redact = redact
@@ -128,6 +129,7 @@ class StagePart:
         await asyncio.wait([load, stop, *helpers], return_when=asyncio.FIRST_COMPLETED)
         await _cancel([load, stop, *helpers])
         ended_ns = monotonic_ns()
+        self.ended_s = (ended_ns - start_ns) / 1e9
         self.gauge.stop()
         if self.receiving is None:
             self.receiving = self._transport.receiving()
