@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import sqlite3
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tests.bench.server import ITL_MS, TTFT_MS
+from workers.loadgen.log import read_log
+
 Floats = NDArray[np.float64]
-OUTPUT_TOKENS = 100
 INPUT_TOKENS = 32
-CYCLE_S = 2.1
+FLOOD_ROUNDS = 40
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`batch`: a flood, the server sends so many tokens at once; 0: it keeps its schedule."""
+    """`batch`: a flood, the server sends so many tokens at once; 0: it keeps its schedule. `tokens`: of each answer."""
 
     name: str
     streams: int
     seconds: float
     batch: int = 0
+    tokens: int = 100
+
+    @property
+    def requests(self) -> int:
+        """That fill the time on schedule, for clients that count; a flood has more in the same time."""
+        cycle_s = (TTFT_MS + ITL_MS * self.tokens) / 1000
+        rounds = FLOOD_ROUNDS if self.batch else max(2, round(self.seconds / cycle_s))
+        return self.streams * rounds
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What a client says, per request: when it began (s, from its first), TTFT, end-to-end; and gaps between tokens.
+    """What a client says of each request that ended well. `gaps_ms`: between its tokens; null where none are reported.
 
-    `gaps_ms` is null where a client reports no single gaps; then `pace_ms` is its mean gap of each request.
+    `keys` tell which request of the server it was: its X-Request-Id, or its place among all that came.
+    `notes`: what only this client says of its run.
     """
 
-    began_s: Floats
+    keys: Sequence[str] | Sequence[int]
     ttft_ms: Floats
     e2e_ms: Floats
-    pace_ms: Floats
-    gaps_ms: Floats | None
+    tpot_ms: Floats
+    gaps_ms: list[Floats] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,7 @@ def brimline(processes: int = 1) -> Client:
             "measure_s": case.seconds - warmup_s,
             "drain_s": 10,
             "processes": processes,
-            "mix": {"classes": [{"name": "a", "input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}]},
+            "mix": {"classes": [{"name": "a", "input_tokens": INPUT_TOKENS, "output_tokens": case.tokens}]},
             # A flood has a hundred times the gaps, and no schedule to compare them with.
             "keep_itl": not case.batch,
         }
@@ -77,40 +92,56 @@ def brimline(processes: int = 1) -> Client:
 
 
 def read_brimline(directory: Path) -> Reported:
-    with pa.memory_map(str(directory / "requests.arrow")) as source:
-        table = pa.ipc.open_file(source).read_all()
-    columns = {name: table[name].to_numpy() for name in table.column_names if name.startswith("t_")}
-    ok = np.asarray(table["outcome"].cast(pa.string()).to_numpy()) == "ok"
-    sent, first, last, end = (columns[name] for name in ("t_sent_ns", "t_first_ns", "t_last_ns", "t_end_ns"))
-    gaps = table["itl_ns"].filter(pa.array(ok)).combine_chunks().flatten() if "itl_ns" in table.column_names else None
-    tokens = table["output_tokens"].to_numpy()
+    table = read_log(directory / "requests.arrow")
+    table = table.filter(pc.equal(table["outcome"].cast(pa.string()), "ok"))
+    sent, first, last, end, tokens = (
+        table[name].to_numpy() for name in ("t_sent_ns", "t_first_ns", "t_last_ns", "t_end_ns", "output_tokens")
+    )
+    gaps = table["itl_ns"].to_numpy() / 1e6 if "itl_ns" in table.column_names else None
+    client = json.loads((directory / "summary.json").read_bytes())["client"]
     return Reported(
-        began_s=(sent - np.nanmin(sent))[ok] / 1e9,
-        ttft_ms=(first - sent)[ok] / 1e6,
-        e2e_ms=(end - sent)[ok] / 1e6,
-        pace_ms=((last - first) / (tokens - 1))[ok] / 1e6,
-        gaps_ms=None if gaps is None else gaps.to_numpy() / 1e6,
+        keys=table["request_id"].to_pylist(),
+        ttft_ms=(first - sent) / 1e6,
+        e2e_ms=(end - sent) / 1e6,
+        tpot_ms=(last - first) / (tokens - 1) / 1e6,
+        gaps_ms=None if gaps is None else list(gaps),
+        notes={key: client[key] for key in ("cpu_share", "lateness_ms", "kernel_stamps", "receive_delay_ms")},
     )
 
 
 def floor() -> Client:
     def command(case: Case, url: str, directory: Path) -> list[str]:
         program = str(HERE / "floor.py")
-        return [sys.executable, program, url, str(case.streams), str(case.seconds), str(directory / "floor.json")]
+        return [
+            sys.executable,
+            program,
+            url,
+            str(case.streams),
+            str(case.seconds),
+            str(case.tokens),
+            str(directory / "floor.bin"),
+        ]
 
     return Client("bare httptools", "tests/bench/floor.py", command, read_floor)
 
 
 def read_floor(directory: Path) -> Reported:
-    rows = [row for row in json.loads((directory / "floor.json").read_bytes()) if row[1]]
-    sent = np.array([row[0] for row in rows], float)
-    first, last = (np.array([row[1][place] for row in rows], float) for place in (0, -1))
+    words = np.fromfile(directory / "floor.bin", np.int64)
+    keys, sent, times = [], [], []
+    place = 0
+    while place < len(words):
+        number, sent_ns, count = words[place : place + 3]
+        place += 3 + int(count)
+        keys.append(str(number))
+        sent.append(sent_ns)
+        times.append(words[place - int(count) : place])
+    first, last = (np.array([one[end] for one in times]) for end in (0, -1))
     return Reported(
-        began_s=(sent - sent.min()) / 1e9,
+        keys=keys,
         ttft_ms=(first - sent) / 1e6,
         e2e_ms=(last - sent) / 1e6,
-        pace_ms=(last - first) / (OUTPUT_TOKENS - 1) / 1e6,
-        gaps_ms=np.concatenate([np.diff(row[1]) for row in rows]) / 1e6,
+        tpot_ms=(last - first) / np.array([len(one) - 1 for one in times]) / 1e6,
+        gaps_ms=[np.diff(one) / 1e6 for one in times],
     )
 
 
@@ -123,7 +154,7 @@ def guidellm(python: Path, version: str, tokenizer: Path) -> Client:
             *("--profile", f"kind=concurrent,streams={case.streams}"),
             *("--constraint", f"kind=max_duration,seconds={case.seconds:g}"),
             *("--tokenizer", f"kind=huggingface_auto,model={tokenizer}"),
-            *("--data", f"kind=synthetic_text,prompt_tokens={INPUT_TOKENS},output_tokens={OUTPUT_TOKENS}"),
+            *("--data", f"kind=synthetic_text,prompt_tokens={INPUT_TOKENS},output_tokens={case.tokens}"),
             *("--output", f"kind=json,path={directory / 'guidellm.json'}"),
             "--disable-console",
         ]
@@ -133,18 +164,17 @@ def guidellm(python: Path, version: str, tokenizer: Path) -> Client:
 
 def read_guidellm(directory: Path) -> Reported:
     document = json.loads((directory / "guidellm.json").read_bytes())
-    times = [one["info"]["timings"] for one in document["benchmarks"][0]["requests"]["successful"]]
+    rows = document["benchmarks"][0]["requests"]["successful"]
 
     def column(name: str) -> Floats:
-        return np.array([time[name] for time in times], float)
+        return np.array([row["info"]["timings"][name] for row in rows], float)
 
     began, first, last = column("request_start"), column("first_token_iteration"), column("last_token_iteration")
     return Reported(
-        began_s=began - began.min(),
+        keys=[int(row["response_id"].removeprefix("chatcmpl-"), 16) for row in rows],
         ttft_ms=(first - began) * 1e3,
         e2e_ms=(column("request_end") - began) * 1e3,
-        pace_ms=(last - first) / (OUTPUT_TOKENS - 1) * 1e3,
-        gaps_ms=None,
+        tpot_ms=(last - first) / np.array([row["output_tokens"] - 1 for row in rows]) * 1e3,
     )
 
 
@@ -154,9 +184,9 @@ def aiperf(python: Path, version: str, tokenizer: Path) -> Client:
             *(str(python.with_name("aiperf")), "profile", "--model", "m", "--url", url),
             *("--endpoint-type", "chat", "--streaming", "--use-legacy-max-tokens", "--use-server-token-count"),
             *("--concurrency", str(case.streams)),
-            *("--request-count", str(case.streams * max(2, round(case.seconds / CYCLE_S)))),
+            *("--request-count", str(case.requests)),
             *("--tokenizer", str(tokenizer)),
-            *("--prompt-input-tokens-mean", str(INPUT_TOKENS), "--prompt-output-tokens-mean", str(OUTPUT_TOKENS)),
+            *("--prompt-input-tokens-mean", str(INPUT_TOKENS), "--prompt-output-tokens-mean", str(case.tokens)),
             *("--output-artifact-dir", str(directory / "aiperf"), "--export-level", "records"),
             *("--ui-type", "none", "--no-server-metrics", "--no-gpu-telemetry"),
         ]
@@ -171,13 +201,12 @@ def read_aiperf(directory: Path) -> Reported:
     def metric(name: str) -> Floats:
         return np.array([row["metrics"][name]["value"] for row in rows], float)
 
-    began = np.array([row["metadata"]["request_start_ns"] for row in rows], float)
     return Reported(
-        began_s=(began - began.min()) / 1e9,
+        keys=[row["metadata"]["x_request_id"] for row in rows],
         ttft_ms=metric("time_to_first_token"),
         e2e_ms=metric("request_latency"),
-        pace_ms=metric("inter_token_latency"),
-        gaps_ms=np.concatenate([row["metrics"]["inter_chunk_latency"]["value"] for row in rows]),
+        tpot_ms=metric("inter_token_latency"),
+        gaps_ms=[np.array(row["metrics"]["inter_chunk_latency"]["value"]) for row in rows],
     )
 
 
@@ -187,9 +216,9 @@ def evalscope(python: Path, version: str, tokenizer: Path) -> Client:
             *(str(python.with_name("evalscope")), "perf", "--url", f"{url}/v1/chat/completions", "--model", "m"),
             *("--api", "openai", "--dataset", "random", "--tokenizer-path", str(tokenizer)),
             *("--parallel", str(case.streams)),
-            *("--number", str(case.streams * max(2, round(case.seconds / CYCLE_S)))),
+            *("--number", str(case.requests)),
             *("--min-prompt-length", str(INPUT_TOKENS), "--max-prompt-length", str(INPUT_TOKENS)),
-            *("--min-tokens", str(OUTPUT_TOKENS), "--max-tokens", str(OUTPUT_TOKENS)),
+            *("--min-tokens", str(case.tokens), "--max-tokens", str(case.tokens)),
             *("--stream", "--outputs-dir", str(directory / "evalscope")),
         ]
 
@@ -198,14 +227,22 @@ def evalscope(python: Path, version: str, tokenizer: Path) -> Client:
 
 def read_evalscope(directory: Path) -> Reported:
     (database,) = (directory / "evalscope").rglob("*.db")
-    columns = "start_time, first_chunk_latency, latency, time_per_output_token, inter_token_latencies"
+    columns = "first_chunk_latency, latency, time_per_output_token, inter_token_latencies, response_messages"
     with sqlite3.connect(database) as connection:
         rows = connection.execute(f"SELECT {columns} FROM result WHERE success = 1").fetchall()
-    began, first, latency, pace = np.array([row[:4] for row in rows], float).T
+    first, latency, pace = np.array([row[:3] for row in rows], float).T
     return Reported(
-        began_s=began - began.min(),
+        keys=[_place_in_pickle(row[4]) for row in rows],
         ttft_ms=first * 1e3,
         e2e_ms=latency * 1e3,
-        pace_ms=pace * 1e3,
-        gaps_ms=np.concatenate([json.loads(row[4]) for row in rows]) * 1e3,
+        tpot_ms=pace * 1e3,
+        gaps_ms=[np.array(json.loads(row[3])) * 1e3 for row in rows],
     )
+
+
+def _place_in_pickle(messages: str) -> int:
+    """The server's number of a request; found in the pickled answer, which is not loaded."""
+    found = re.search(rb"chatcmpl-([0-9a-f]{16})", base64.b64decode(messages))
+    if found is None:
+        raise ValueError("an answer without the server's id")
+    return int(found[1], 16)

@@ -1,26 +1,28 @@
-"""Runs one client against the ground-truth server and compares what it says with what the server did."""
+"""Runs one client against the ground-truth server: what it cost, and how right it was."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tests.bench.clients import ROOT, Case, Client, Floats, Reported
+from tests.bench.clients import ROOT, Case, Client
+from tests.bench.comparing import comparison, statistics
 from tests.bench.peers import environment
 from tests.bench.process_tree import TreeSampler
-from tests.bench.server import ITL_MS, TTFT_MS, Truth, TruthServer
+from tests.bench.server import TTFT_MS, Truth, TruthServer
 
-# Left out at both ends: all streams begin at once there, or end.
+# Left out at the beginning, when streams start and connect.
 EDGE_S = 3.0
 SERVER_CORE, CLIENT_CORE = 0, 1
-OVERHEAD_MAX_S = 240.0
+# For a client's start, its prompts, its end and its report.
+OVERHEAD_MAX_S = 150.0
+_WORDS_MAX = 300
 
 
 def measure(case: Case, client: Client, program: Path, directory: Path) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def measure(case: Case, client: Client, program: Path, directory: Path) -> dict[
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     pinned = (os.cpu_count() or 1) > 1
-    server = TruthServer(program, directory / "truth.bin", SERVER_CORE if pinned else None, case.batch)
+    server = TruthServer(program, SERVER_CORE if pinned else None, case.batch)
     with server, (directory / "output.txt").open("wb") as output:
         started_ns = time.monotonic_ns()
         process = subprocess.Popen(
@@ -43,66 +45,41 @@ def measure(case: Case, client: Client, program: Path, directory: Path) -> dict[
         sampler = TreeSampler(process.pid)
         sampler.start()
         try:
-            code = process.wait(case.seconds + OVERHEAD_MAX_S)
+            ended = f"exit code {process.wait(case.seconds + OVERHEAD_MAX_S)}"
         except subprocess.TimeoutExpired:
-            code = None
-            process.kill()
-            process.wait()
+            ended = f"no end within {case.seconds + OVERHEAD_MAX_S:.0f} s"
         sampler.stop()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     row: dict[str, Any] = {"case": case.name, "client": client.name, "version": client.version}
     truth = server.truth()
-    if code != 0 or not len(truth.received_ns):
-        words = (directory / "output.txt").read_text(errors="replace").strip()[-300:]
-        return row | {"failed": f"exit code {code}: {words}"}
+    if process.returncode or not len(truth.received_ns):
+        words = (directory / "output.txt").read_text(errors="replace").strip()[-_WORDS_MAX:]
+        return row | {"failed": f"{ended}: {words}"}
     try:
         reported = client.read(directory)
-    except (OSError, LookupError, ValueError) as error:
-        return row | {"failed": f"its results cannot be read: {error}"}
-    return row | _cost(truth, sampler, started_ns) | _errors(case, truth, reported)
-
-
-def _cost(truth: Truth, sampler: TreeSampler, started_ns: int) -> dict[str, Any]:
+    except (OSError, LookupError, ValueError, TypeError) as error:
+        return row | {"failed": f"its results cannot be read: {error!r}"}
     first_ns, last_ns = float(truth.received_ns.min()), float(truth.received_ns.max())
-    edge_ns = min(EDGE_S * 1e9, (last_ns - first_ns) / 4)
-    start_ns, end_ns = first_ns + edge_ns, last_ns
+    start_ns = first_ns + min(EDGE_S * 1e9, (last_ns - first_ns) / 4)
+    return (
+        row
+        | {"startup_s": (first_ns - started_ns) / 1e9, "server_late_ms": statistics(truth.ttft_ms - TTFT_MS)}
+        | _cost(truth, sampler, start_ns, last_ns)
+        | comparison(truth, reported, start_ns)
+    )
+
+
+def _cost(truth: Truth, sampler: TreeSampler, start_ns: float, end_ns: float) -> dict[str, Any]:
     tokens = truth.tokens_between(start_ns, end_ns)
     cpu_s = sampler.cpu_s_between(start_ns, end_ns)
     seconds = (end_ns - start_ns) / 1e9
     return {
         "requests": len(truth.received_ns),
-        "tokens_per_s": tokens / seconds if seconds else None,
+        "in_flight": truth.in_flight(start_ns, end_ns),
+        "tokens_per_s": tokens / seconds,
         "cpu_us_per_token": cpu_s / tokens * 1e6 if tokens else None,
-        "cpu_share": cpu_s / seconds if seconds else None,
+        "cpu_share": cpu_s / seconds,
         "peak_mb": sampler.peak_bytes / 1e6,
-        "startup_s": (first_ns - started_ns) / 1e9,
     }
-
-
-def _errors(case: Case, truth: Truth, reported: Reported) -> dict[str, Any]:
-    """Against the schedule, which a flood has not; `server_late_ms` is the server's own p99, which is in all of them."""
-    settled = reported.began_s >= min(EDGE_S, case.seconds / 4)
-    return {
-        "ttft_ms": _statistics(reported.ttft_ms[settled]),
-        "tpot_ms": _statistics(reported.pace_ms[settled]),
-        "e2e_ms": _statistics(reported.e2e_ms[settled]),
-        "ttft_error_ms": None if case.batch else _error(reported.ttft_ms[settled] - TTFT_MS),
-        "itl_error_ms": None if case.batch or reported.gaps_ms is None else _error(reported.gaps_ms - ITL_MS),
-        "server_late_ms": None if case.batch else truth.ttft_late_ms,
-    }
-
-
-def _error(values: Floats) -> dict[str, float] | None:
-    return _shares(np.abs(values))
-
-
-def _statistics(values: Floats) -> dict[str, float] | None:
-    found = _shares(values)
-    return None if found is None else found | {"mean": float(np.nanmean(values))}
-
-
-def _shares(values: NDArray[np.float64]) -> dict[str, float] | None:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return None
-    p50, p99 = np.percentile(known, (50, 99))
-    return {"p50": float(p50), "p99": float(p99), "max": float(known.max())}

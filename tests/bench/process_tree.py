@@ -15,7 +15,8 @@ class TreeSampler:
     """Samples until `stop`: (monotonic ns, CPU seconds of all so far), and the largest total of resident bytes."""
 
     pid: int
-    every_s: float = 0.1
+    # Each sample walks all processes of the machine, for some milliseconds.
+    every_s: float = 0.25
     samples: list[tuple[int, float]] = field(default_factory=list)
     peak_bytes: int = 0
     _cpu_s: dict[tuple[int, float], float] = field(default_factory=dict)
