@@ -13,6 +13,7 @@ from workers.loadgen.calibration import Calibrator
 from workers.loadgen.conversations import Turn, continued, drawn_turns, opening, quoted
 from workers.loadgen.deal import Dealt, deal
 from workers.loadgen.plan import Plan, parse_plan
+from workers.loadgen.prompt_files import FilePrompt
 from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 
 THREE = mix({"turns": 3, "input_tokens": 40, "output_tokens": 6})
@@ -96,6 +97,21 @@ def test_turns_are_drawn_the_same_whatever_the_order() -> None:
     assert {len(turns) for turns in drawn} == set(range(9))
     assert {turn.input_tokens for turns in drawn for turn in turns} == set(range(1, 10))
     assert drawn != [drawn_turns(one, plan.seed + 1, place) for place in range(300)]
+
+
+def test_a_files_turns_are_said_as_they_stand() -> None:
+    plan = parse_plan(changed(mix={"classes": [{"name": "f", "prompts": "f.jsonl", "think_s": 2}]}))
+    files = {0: [FilePrompt(turns=['say "one"', "zwei", "drei"], max_tokens=7)]}
+    maker = PromptMaker(plan, Calibrator(plan.protocol), files)
+    prepared: Prepared | None = maker.make(Dealt(0, 0, None, None))
+    for number in range(3):
+        assert prepared is not None
+        assert (prepared.think_s, prepared.planned_output_tokens) == (2, 7)
+        last, prepared = prepared, maker.follow_up(prepared, answered(f"answer {number}"))
+    assert prepared is None
+    first, *others = [one["content"] for one in messages_of(last)]
+    assert first.partition(" ")[2] == 'say "one"'
+    assert others == ["answer 0", "zwei", "answer 1", "drei"]
 
 
 def test_half_a_surrogate_pair_in_an_answer_is_said_as_a_question_mark() -> None:

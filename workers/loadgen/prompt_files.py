@@ -1,4 +1,4 @@
-"""Reads files of prompts: JSON Lines, one `{"prompt" | "messages", "max_tokens"}` a line."""
+"""Reads files of prompts: JSON Lines, one `{"prompt" | "messages" | "turns", "max_tokens"}` a line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _PROBLEMS_A_FILE = 5
 
 
 class FilePrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """One line; exactly one of `prompt` and `messages` is given."""
+    """One line; exactly one of `prompt`, `messages` and `turns`, a user's turns of a conversation, is given."""
 
     prompt: str | None = None
     messages: list[dict[str, Any]] | None = None
+    turns: list[str] | None = None
     max_tokens: int | None = None
 
 
@@ -50,8 +51,8 @@ def _parse(lines: list[bytes], protocol: str, path: str, problems: Problems) -> 
         except (msgspec.MsgspecError, UnicodeError) as error:
             wrong.append(Problem(path, f"line {number}: {error}"))
             continue
-        if (prompt.prompt is None) == (not prompt.messages):
-            wrong.append(Problem(path, f"line {number} must have exactly one of prompt and messages"))
+        if [prompt.prompt is not None, bool(prompt.messages), bool(prompt.turns)].count(True) != 1:
+            wrong.append(Problem(path, f"line {number} must have exactly one of prompt, messages and turns"))
         elif prompt.messages and protocol != "openai-chat":
             wrong.append(Problem(path, f"line {number} has messages, which need the protocol openai-chat"))
         elif prompt.max_tokens is not None and prompt.max_tokens < 1:

@@ -131,11 +131,14 @@ class PromptMaker:
         prompts = self._files[dealt.class_index]
         prompt = prompts[dealt.place % len(prompts)]
         nonce = os.urandom(6).hex()
-        if prompt.messages is None:
-            content = opening(quoted(f"{nonce} {prompt.prompt}"), self._chat)
-        else:
+        output_tokens = prompt.max_tokens or dealt.output_tokens
+        first, *others = prompt.turns or [prompt.prompt or ""]
+        if prompt.messages:
             content = msgspec.json.encode([_mark(prompt.messages[0], nonce), *prompt.messages[1:]])
-        return self._prepared(dealt, content, 0, None, prompt.max_tokens or dealt.output_tokens, ())
+        else:
+            content = opening(quoted(f"{nonce} {first}"), self._chat)
+        later = tuple(Turn(text, None, output_tokens) for text in others)
+        return self._prepared(dealt, content, 0, None, output_tokens, later)
 
 
 class PreparedRequests:
