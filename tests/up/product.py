@@ -75,6 +75,18 @@ class Product:
                 found.append(process)
         return found
 
+    def process_children(self) -> list[psutil.Process]:
+        """What `up` itself has started."""
+        assert self.process is not None
+        return psutil.Process(self.process.pid).children()
+
+    def until_healthy(self) -> None:
+        """Once a part is missed it takes a moment until the product is whole again."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self.healthy():
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.1)
+
     def healthy(self) -> bool:
         try:
             return httpx.get(f"{self.url}/healthz", trust_env=False).status_code == 200

@@ -17,6 +17,9 @@ from tests.up.product import LIMIT_S, Product
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("up")]
 
 
+LIST_USERS = "from django.contrib.auth.models import User; print(*User.objects.values_list('username', flat=True))"
+
+
 def until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
     _, alive = psutil.wait_procs(processes, timeout=LIMIT_S)
     return alive
@@ -24,8 +27,8 @@ def until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 @pytest.fixture
 def product(tmp_path: Path) -> Iterator[Product]:
-    # Deeper than the 107 bytes that the path of a socket may have.
-    data = tmp_path / ("deep-" * 8) / ("deeper-" * 8) / "data"
+    # Deeper than the 107 bytes that the path of a socket may have, and nothing that fits into a line without quotes.
+    data = tmp_path / ("deep-" * 8) / ("deeper-" * 8) / 'it\'s a "größe" of 100%s' / "data"
     made = Product(data, tmp_path / "output")
     yield made
     for process in made.processes():
@@ -46,6 +49,13 @@ def test_a_product_lives_and_comes_back_with_its_data(product: Product) -> None:
     status, text = second.start().outcome()
     assert status == 1 and "is up already" in text and str(product.process and product.process.pid) in text
 
+    # A part that dies is missed, said and started again: here the one that all others need.
+    (database,) = [one for one in product.process_children() if "postgres" in one.name()]
+    database.kill()
+    product.wait_for("the database ended unexpectedly")
+    product.until_healthy()
+    assert "ann" in product.manage("shell", "-c", LIST_USERS).stdout
+
     all_of_it = product.processes()
     assert len(all_of_it) > 5
     assert product.end(signal.SIGINT) == 0
@@ -61,7 +71,7 @@ def test_a_product_lives_and_comes_back_with_its_data(product: Product) -> None:
 
     # Killed outright: the children notice, and the next start takes over what is left.
     assert product.process is not None
-    children = psutil.Process(product.process.pid).children()
+    children = product.process_children()
     assert children
     product.process.kill()
     product.process.wait()
@@ -104,7 +114,7 @@ def test_a_broken_database_is_reported_with_its_log(product: Product) -> None:
     (product.data / "postgres" / "PG_VERSION").write_text("18\n")
     (product.data / "environment").write_text("BRIMLINE_FIELD_KEYS=x\n")
     status, text = product.start().outcome()
-    assert status == 1 and "PostgreSQL does not start" in text and str(product.data / "postgres" / "log") in text
+    assert status == 1 and "PostgreSQL does not start" in text and str(product.data / "logs" / "database.log") in text
     assert "Traceback" not in text
 
 

