@@ -12,10 +12,8 @@ from time import monotonic_ns
 import httptools
 
 from workers.loadgen.answer import Answer, Outcome
-from workers.loadgen.encoding import EncodingError, Inflater, inflater_for
-
-# After [DONE] the end of the body follows within a millisecond; a server that leaves it out gets a new connection.
-END_LIMIT_S = 0.25
+from workers.loadgen.body import Body
+from workers.loadgen.transport import END_LIMIT_S
 
 
 class Line(ABC):
@@ -35,11 +33,10 @@ class Line(ABC):
 
     def _reset(self) -> None:
         self._headers: dict[bytes, bytes] = {}
-        self._in_body = False
         self._framed = True
         self._heard = False
         self._keep_alive = True
-        self._inflater: Inflater | None = None
+        self._body: Body | None = None
 
     async def exchange(self, request: bytes, answer: Answer) -> bool:
         """False when a kept connection closed before a byte came back: the request may be sent anew."""
@@ -115,9 +112,9 @@ class Line(ABC):
         self.usable = False
         self._now_ns = now_ns
         answer = self._answer
-        if answer is not None and self._in_body:
+        if answer is not None and self._body is not None:
             if error is None and not self._framed:
-                self._finish(answer)
+                self._body.finish(now_ns)
             else:
                 words = getattr(error, "strerror", None) or str(error or "the server closed the connection")
                 answer.lose(words, now_ns)
@@ -130,7 +127,7 @@ class Line(ABC):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:
+        if self._body is None:
             self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
@@ -138,7 +135,6 @@ class Line(ABC):
         answer = self._answer
         if status < 200 or answer is None:
             return
-        self._in_body = True
         self._keep_alive = self._parser.should_keep_alive()
         headers = self._headers
         self._framed = b"content-length" in headers or b"chunked" in headers.get(b"transfer-encoding", b"").lower()
@@ -146,45 +142,27 @@ class Line(ABC):
             # It answered before it had read the whole request: there is no later moment to call "sent".
             answer.sent(self._now_ns)
         answer.begin(status, headers, self._now_ns)
-        try:
-            self._inflater = inflater_for(headers.get(b"content-encoding", b""))
-        except EncodingError as error:
-            answer.lose(str(error), self._now_ns)
+        self._body = Body(answer, headers.get(b"content-encoding", b""), self._now_ns)
 
     def on_body(self, data: bytes) -> None:
-        answer = self._answer
-        if answer is None:
-            return
-        if self._inflater is None:
-            answer.feed(data, self._now_ns)
-            return
-        try:
-            for part in self._inflater.feed(data):
-                answer.feed(part, self._now_ns)
-        except EncodingError as error:
-            answer.lose(str(error), self._now_ns)
+        if self._body is not None and self._answer is not None:
+            self._body.feed(data, self._now_ns)
 
     def on_message_complete(self) -> None:
-        if not self._in_body:
+        if self._body is None:
             self._headers = {}  # of a 1xx answer
             return
-        answer = self._answer
-        if answer is None:
+        if self._answer is None:
             return
-        self._finish(answer)
+        self._body.finish(self._now_ns)
         if self._keep_alive and not self._writing:
             self.usable = True
         else:
             self._close()
         self._wake()
 
-    def _finish(self, answer: Answer) -> None:
-        if self._inflater is not None and not self._inflater.whole:
-            answer.lose("its compression has no end", self._now_ns)
-        answer.finish(self._now_ns)
-
     def _fail_parsing(self, answer: Answer, error: Exception) -> None:
-        if self._in_body:
+        if self._body is not None:
             answer.lose(f"its HTTP framing is broken ({error})", self._now_ns)
         elif isinstance(error, httptools.HttpParserUpgrade):
             answer.fail(Outcome.HTTP_ERROR, "the server asked for another protocol", self._now_ns)

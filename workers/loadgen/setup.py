@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from workers.loadgen.checking import Problem
-from workers.loadgen.endpoint import endpoint_url
+from workers.loadgen.choose_transport import choose_transport
 from workers.loadgen.plan import ClosedLoad, Plan, PlanError
 from workers.loadgen.prompt_files import read_prompt_files
 from workers.loadgen.report import PartFacts
 from workers.loadgen.stage import Share, StagePart
 from workers.loadgen.summary import Window
-from workers.loadgen.wire import WireTransport
+from workers.loadgen.tokens import Tokens
 
 # Beside the connections: standard streams, libraries, the log, DNS sockets.
 _DESCRIPTORS_SPARE = 64
@@ -22,19 +22,20 @@ _SECRET_LENGTH_MIN = 6
 
 
 def make_part(plan: Plan, directory: Path, share: Share, environment: Mapping[str, str]) -> StagePart:
-    """`directory` is where relative names of prompt files start. Raises PlanError."""
+    """`directory` is where relative names of files start. Raises PlanError."""
     headers = dict(plan.headers)
     if plan.api_key_env is not None:
         headers["Authorization"] = f"Bearer {_api_key(plan.api_key_env, environment)}"
+    tokens = None if plan.tokenizer is None else Tokens(directory / plan.tokenizer)
     prompts = read_prompt_files(plan, directory)
     in_flight = plan.load.concurrency if isinstance(plan.load, ClosedLoad) else plan.load.max_outstanding
     _raise_descriptor_limit(share.of(in_flight) + _DESCRIPTORS_SPARE)
-    transport = WireTransport(endpoint_url(plan.base_url, plan.protocol), headers, plan.verify_tls)
-    secrets = {value.removeprefix("Bearer ") for value in headers.values()}
-    return StagePart(plan, transport, prompts, Redactor(secrets), share)
+    transport, secrets = choose_transport(plan, headers, directory, environment)
+    secrets |= {value.removeprefix("Bearer ") for value in headers.values()}
+    return StagePart(plan, transport, prompts, Redactor(secrets), share, tokens)
 
 
-def facts_of(part: StagePart, window: Window, ended_s: float, transport: str = WireTransport.name) -> PartFacts:
+def facts_of(part: StagePart, window: Window, ended_s: float) -> PartFacts:
     calibrator = part.calibrator
     return PartFacts(
         window=window,
@@ -45,7 +46,7 @@ def facts_of(part: StagePart, window: Window, ended_s: float, transport: str = W
         calibration=calibrator.model if calibrator.known or calibrator.requests else None,
         learned_from=calibrator.requests,
         capped=part.capped,
-        transport=transport,
+        transport=part.transport,
         receiving=part.receiving,
         gaps=part.gaps,
     )

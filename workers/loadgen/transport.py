@@ -8,6 +8,12 @@ import msgspec
 
 from workers.loadgen.answer import Answer
 
+CONNECT_LIMIT_S = 10.0
+# A server's listen queue is often 128: more connections at once would be refused or wait for a retransmission.
+CONNECTS_AT_ONCE = 64
+# After [DONE] the end of the body follows within a millisecond; a server that leaves it out gets a new connection.
+END_LIMIT_S = 0.25
+
 
 class ConnectError(Exception):
     """No connection could be made; the message says why, in words, and holds no secret."""
@@ -35,7 +41,7 @@ class Connection(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Connect if need be. Raises ConnectError."""
+        """Connect if need be, where that can be done without a request. Raises ConnectError."""
         ...
 
     async def exchange(self, request_id: str, body: bytes, answer: Answer) -> None:

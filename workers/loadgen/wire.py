@@ -6,48 +6,35 @@ On Linux what arrives by plain TCP has the kernel's receive time. The environmen
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import ssl
 from collections.abc import Mapping
 from time import monotonic_ns
 from urllib.parse import urlsplit
 
 from workers.loadgen.answer import Answer, Outcome
+from workers.loadgen.connect_words import connect_words
+from workers.loadgen.headers import request_headers
 from workers.loadgen.kernel_line import SUPPORTED, KernelLine
 from workers.loadgen.line import Line
 from workers.loadgen.loop_line import LoopLine
 from workers.loadgen.poller import Poller
-from workers.loadgen.transport import ConnectError, Receiving
-
-CONNECT_LIMIT_S = 10.0
-# A server's listen queue is often 128: more connections at once would be refused or wait for a retransmission.
-CONNECTS_AT_ONCE = 64
+from workers.loadgen.transport import CONNECT_LIMIT_S, CONNECTS_AT_ONCE, ConnectError, Receiving
 
 
 class WireTransport:
-    """Connections to one URL. `headers` are sent with every request and win over the ones it would send itself."""
+    """Connections to one URL, which is where `tls` is used if it is https. `headers` win over the transport's own."""
 
     name = "wire"
 
-    def __init__(self, url: str, headers: Mapping[str, str], verify_tls: bool) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self.host = parts.hostname
-        self.tls = _tls_context(verify_tls) if parts.scheme == "https" else None
+        self.tls = tls if parts.scheme == "https" else None
         self.port = parts.port or (443 if self.tls else 80)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        own = {
-            "Host": parts.netloc,
-            "User-Agent": "brimline-loadgen",
-            "Accept": "text/event-stream, application/json",
-            "Accept-Encoding": "identity",
-            "Content-Type": "application/json",
-        }
-        given = {name.lower() for name in headers}
-        lines = [f"{name}: {value}" for name, value in own.items() if name.lower() not in given]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        self.head = "\r\n".join([f"POST {target} HTTP/1.1", *lines, ""]).encode("latin-1")
+        lines = [b"%s: %s\r\n" % header for header in request_headers(url, headers)]
+        self.head = b"POST %s HTTP/1.1\r\n" % target.encode("latin-1") + b"".join(lines)
         self.connecting = asyncio.Semaphore(CONNECTS_AT_ONCE)
         self._poller: Poller | None = None
 
@@ -100,24 +87,13 @@ class WireConnection:
 
     async def _connect(self) -> Line:
         to = self._transport
-        place = f"{to.host} port {to.port}"
         async with to.connecting:
             started_ns = monotonic_ns()
             try:
                 async with asyncio.timeout(CONNECT_LIMIT_S):
                     made = await self._open()
-            except TimeoutError:
-                raise ConnectError(f"no connection to {place} within {CONNECT_LIMIT_S:.0f} s") from None
-            except ssl.SSLCertVerificationError as error:
-                hint = "trust its authority through SSL_CERT_FILE or set verify_tls to false"
-                raise ConnectError(f"certificate not trusted: {error.verify_message}; {hint}") from None
-            except ssl.SSLError as error:
-                raise ConnectError(f"no TLS at {place}: {error.reason or error}; is the address https?") from None
-            except socket.gaierror as error:
-                raise ConnectError(f"the host {to.host} cannot be resolved: {error.strerror}") from None
             except (OSError, UnicodeError) as error:
-                words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-                raise ConnectError(f"no connection to {place}: {words}") from None
+                raise ConnectError(connect_words(error, to.host, to.port)) from None
         made.connect_ms = (monotonic_ns() - started_ns) / 1e6
         return made
 
@@ -126,12 +102,3 @@ class WireConnection:
         if to.tls is None and SUPPORTED:
             return await KernelLine.connect(to.host, to.port, to.poller())
         return await LoopLine.connect(to.host, to.port, to.tls)
-
-
-def _tls_context(verify: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["http/1.1"])
-    return context
