@@ -63,10 +63,13 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Client:
+    """`read` raises OSError, LookupError, TypeError or ValueError when the results are not what they should be."""
+
     name: str
     version: str
     command: Callable[[Case, str, Path], list[str]]
     read: Callable[[Path], Reported]
+    cores: int = 1
 
 
 def brimline(processes: int = 1) -> Client:
@@ -88,7 +91,7 @@ def brimline(processes: int = 1) -> Client:
         return [sys.executable, "-m", "workers.loadgen", str(directory / "plan.json"), "--out", str(directory)]
 
     name = "brimline" if processes == 1 else f"brimline, {processes} processes"
-    return Client(name, "this tree", command, read_brimline)
+    return Client(name, "this tree", command, read_brimline, processes)
 
 
 def read_brimline(directory: Path) -> Reported:
@@ -165,6 +168,11 @@ def guidellm(python: Path, version: str, tokenizer: Path) -> Client:
 def read_guidellm(directory: Path) -> Reported:
     document = json.loads((directory / "guidellm.json").read_bytes())
     rows = document["benchmarks"][0]["requests"]["successful"]
+    metrics = document["benchmarks"][0]["metrics"]
+    published = {
+        name: {"p50": metrics[name]["successful"]["median"], "mean": metrics[name]["successful"]["mean"]}
+        for name in ("time_to_first_token_ms", "time_per_output_token_ms", "inter_token_latency_ms")
+    }
 
     def column(name: str) -> Floats:
         return np.array([row["info"]["timings"][name] for row in rows], float)
@@ -175,6 +183,7 @@ def read_guidellm(directory: Path) -> Reported:
         ttft_ms=(first - began) * 1e3,
         e2e_ms=(column("request_end") - began) * 1e3,
         tpot_ms=(last - first) / np.array([row["output_tokens"] - 1 for row in rows]) * 1e3,
+        notes={"published": published},
     )
 
 
@@ -201,12 +210,18 @@ def read_aiperf(directory: Path) -> Reported:
     def metric(name: str) -> Floats:
         return np.array([row["metrics"][name]["value"] for row in rows], float)
 
+    summary = json.loads((directory / "aiperf" / "profile_export_aiperf.json").read_bytes())
+    published = {
+        name: {"p50": summary[name]["p50"], "mean": summary[name]["avg"]}
+        for name in ("time_to_first_token", "inter_token_latency", "inter_chunk_latency", "request_latency")
+    }
     return Reported(
         keys=[row["metadata"]["x_request_id"] for row in rows],
         ttft_ms=metric("time_to_first_token"),
         e2e_ms=metric("request_latency"),
         tpot_ms=metric("inter_token_latency"),
         gaps_ms=[np.array(row["metrics"]["inter_chunk_latency"]["value"]) for row in rows],
+        notes={"published": published},
     )
 
 

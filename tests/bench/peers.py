@@ -12,6 +12,10 @@ from tests.bench.clients import Client
 from workers.loadgen.words import WORDS
 
 PACKAGES = {"guidellm": "guidellm", "aiperf": "aiperf", "evalscope": "evalscope[perf]"}
+# And why, for the results.
+NOT_INSTALLED = {
+    "vllm bench serve": "not tried: it comes only with all of vLLM, 198 packages with CUDA's libraries (version 0.33)",
+}
 _MAKERS = {"guidellm": clients.guidellm, "aiperf": clients.aiperf, "evalscope": clients.evalscope}
 # Peers count prompts with a tokenizer, which they would fetch; this one is made here, of their own library.
 _MAKE_TOKENIZER = """
