@@ -47,6 +47,9 @@ def without(value: Any, key: str) -> Any:
         "high",
         "limited_by",
         "calibration",
+        "client",
+        "kernel_stamps",
+        "receive_delay_ms",
         "lateness_ms",
         "token_source",
     ],
@@ -60,3 +63,18 @@ def test_the_results_page_stands_whatever_a_stage_has_no_data_for(client: Client
     answer = client.get(f"/runs/{run.pk}/")
     assert answer.status_code == 200
     assert ">nan<" not in answer.content.decode().lower()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("stamps", "words"), [(True, "kernel"), (False, "event loop"), (None, "—")])
+def test_the_results_page_says_where_times_come_from(client: Client, stamps: bool | None, words: str) -> None:
+    run = make_run(make_campaign(), stages=LADDER)
+    result = RunResult.objects.get(run=run)
+    for stage in result.document["stages"]:
+        stage["client"] = {"kernel_stamps": stamps, "cpu_share": 0.123, "receive_delay_ms": {"p99": 4.56}}
+    result.save()
+    client.force_login(make_user("ann"))
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    table = page.partition('id="client-table"')[2].partition("</table>")[0]
+    assert f"<td>{words}</td>" in table
+    assert "12.3%" in table and "4.56" in table
