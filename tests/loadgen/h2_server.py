@@ -43,11 +43,12 @@ Handle = Callable[[H2Request], Awaitable[None]]
 
 @dataclass(slots=True)
 class H2Server:
-    """`connections` counts those that spoke HTTP/2."""
+    """Counts its connections, and those of them that are over."""
 
     handle: Handle
     authority: trustme.CA = field(default_factory=trustme.CA)
     connections: int = 0
+    closed: int = 0
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -82,4 +83,5 @@ class H2Server:
         except (ConnectionError, h2.exceptions.ProtocolError):
             pass
         finally:
+            self.closed += 1
             writer.close()

@@ -22,6 +22,8 @@ def choose_transport(
     Wire measures best; it is left for httpx where the plan asks for that, or for what only that does.
     """
     url = endpoint_url(plan.base_url, plan.protocol)
+    if plan.http2 and not url.startswith("https:"):
+        raise PlanError([Problem("http2", "needs an https base_url: the two sides agree on it while they set up TLS")])
     tls = _tls(plan, directory)
     proxy, secrets = None, set[str]()
     if plan.proxy is not None:

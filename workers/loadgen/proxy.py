@@ -12,6 +12,8 @@ import httpx
 from workers.loadgen.checking import Problem
 from workers.loadgen.plan import PlanError
 
+_PORT_MAX = 65535
+
 
 def find_proxy(setting: str, url: str, environment: Mapping[str, str]) -> str | None:
     """The proxy's URL; null when the setting is `environment`, which names none for `url`. Raises PlanError."""
@@ -23,7 +25,7 @@ def find_proxy(setting: str, url: str, environment: Mapping[str, str]) -> str | 
     except httpx.InvalidURL:
         proxy = httpx.URL()
     # The URL itself may hold a password: it stays out of the message.
-    if proxy.scheme not in ("http", "https") or not proxy.host:
+    if proxy.scheme not in ("http", "https") or not proxy.host or (proxy.port or 1) > _PORT_MAX:
         source = "the environment's proxy" if setting == "environment" else ""
         raise PlanError([Problem("proxy", f"{source} must be a URL like http://host:3128".strip())])
     if ":" in (urlsplit(url).hostname or ""):
