@@ -16,8 +16,9 @@ from campaigns.api.links import created, one
 from campaigns.api.lists import Window, page
 from campaigns.api.schemas import Mix, Page, answers
 from campaigns.models import Scope
+from campaigns.models.access import ARCHIVING
 from campaigns.services.inputs import MixInput
-from campaigns.services.mixes import archive_mix, create_mix, describe_mix, update_mix
+from campaigns.services.mixes import archive_mix, create_mix, describe_mix, unarchive_mix, update_mix
 
 router = Router(tags=["mixes"])
 
@@ -64,8 +65,22 @@ def patch_mix(request: HttpRequest, mix_id: int) -> dict[str, Any]:
     return describe_mix(update_mix(mix, read_changes(request, MixInput, describe_mix(mix))))
 
 
-@router.delete("/{int:mix_id}", auth=require(Scope.ADMIN), response=answers(204, None, 404), summary="Archive a mix")
+@router.delete("/{int:mix_id}", auth=require(ARCHIVING), response=answers(204, None, 404), summary="Archive a mix")
 def delete_mix(request: HttpRequest, mix_id: int) -> HttpResponse:
     """Takes it out of use; its runs stay. Scope: admin."""
     archive_mix(one(models.Mix.objects.all(), mix_id))
     return HttpResponse(status=204)
+
+
+@router.post(
+    "/{int:mix_id}/unarchive",
+    auth=require(ARCHIVING),
+    response=answers(200, Mix, 404, 422),
+    summary="Take a mix out of the archive",
+)
+def post_unarchive_mix(request: HttpRequest, mix_id: int) -> dict[str, Any]:
+    """Puts it back into use; 422 when its name was taken meanwhile. Scope: admin."""
+    mix = one(models.Mix.objects.all(), mix_id)
+    unarchive_mix(mix)
+    mix.refresh_from_db()
+    return describe_mix(mix)

@@ -16,9 +16,16 @@ from campaigns.api.links import created, one
 from campaigns.api.lists import Window, page
 from campaigns.api.schemas import Page, Preflight, Target, answers
 from campaigns.models import Scope
+from campaigns.models.access import ARCHIVING
 from campaigns.services.inputs import TargetInput
 from campaigns.services.preflight import preflight_target
-from campaigns.services.targets import archive_target, create_target, describe_target, update_target
+from campaigns.services.targets import (
+    archive_target,
+    create_target,
+    describe_target,
+    unarchive_target,
+    update_target,
+)
 
 router = Router(tags=["targets"])
 
@@ -63,12 +70,26 @@ def patch_target(request: HttpRequest, target_id: int) -> dict[str, Any]:
 
 
 @router.delete(
-    "/{int:target_id}", auth=require(Scope.ADMIN), response=answers(204, None, 404, 409), summary="Archive a target"
+    "/{int:target_id}", auth=require(ARCHIVING), response=answers(204, None, 404, 409), summary="Archive a target"
 )
 def delete_target(request: HttpRequest, target_id: int) -> HttpResponse:
     """Takes it out of use; its runs and their results stay. Scope: admin."""
     archive_target(one(models.Target.objects.all(), target_id))
     return HttpResponse(status=204)
+
+
+@router.post(
+    "/{int:target_id}/unarchive",
+    auth=require(ARCHIVING),
+    response=answers(200, Target, 404, 422),
+    summary="Take a target out of the archive",
+)
+def post_unarchive_target(request: HttpRequest, target_id: int) -> dict[str, Any]:
+    """Puts it back into use; 422 when its name was taken meanwhile. Scope: admin."""
+    target = one(models.Target.objects.all(), target_id)
+    unarchive_target(target)
+    target.refresh_from_db()
+    return describe_target(target)
 
 
 @router.post(

@@ -24,6 +24,10 @@ class Scope(models.TextChoices):
         return order.index(self) >= order.index(needed)
 
 
+# What it takes to put targets and mixes out of use and back into it, in pages and API alike.
+ARCHIVING = Scope.ADMIN
+
+
 class Role(models.TextChoices):
     VIEWER = "viewer"
     LAUNCHER = "launcher"

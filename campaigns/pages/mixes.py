@@ -14,18 +14,20 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from campaigns.models import Mix
-from campaigns.pages.access import launcher_required, person
+from campaigns.pages.access import archiver_required, launcher_required, person
 from campaigns.pages.forms.mix import MixForm, is_shown_whole
 from campaigns.pages.mix_preview import preview_of
 from campaigns.pages.render import page
-from campaigns.services.mixes import PRESETS, archive_mix, create_mix, describe_mix, update_mix
+from campaigns.services.errors import InvalidInput
+from campaigns.services.mixes import PRESETS, archive_mix, create_mix, describe_mix, unarchive_mix, update_mix
 
 
 @require_safe
 @login_required
 def mix_list(request: HttpRequest) -> HttpResponse:
     mixes = [(mix, preview_of(mix.classes)) for mix in Mix.objects.current()]
-    return page(request, "mixes/list.html", mixes=mixes, presets=list(enumerate(PRESETS)))
+    archived = Mix.objects.exclude(archived_at=None)
+    return page(request, "mixes/list.html", mixes=mixes, archived=archived, presets=list(enumerate(PRESETS)))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -68,7 +70,20 @@ def mix_preview(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@launcher_required
+@archiver_required
+def mix_unarchive(request: HttpRequest, pk: int) -> HttpResponse:
+    mix = get_object_or_404(Mix, pk=pk)
+    try:
+        unarchive_mix(mix)
+    except InvalidInput as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, _("%(name)s is in use again.") % {"name": mix.name})
+    return redirect("mix-list")
+
+
+@require_POST
+@archiver_required
 def mix_archive(request: HttpRequest, pk: int) -> HttpResponse:
     mix = get_object_or_404(Mix, pk=pk)
     archive_mix(mix)

@@ -7,8 +7,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from campaigns.pages.access import may_launch
+from campaigns.pages.access import permissions
 
 
 def page(request: HttpRequest, template: str, status: int = 200, **context: Any) -> HttpResponse:
-    return render(request, template, {"may_launch": may_launch(request.user), **context}, status=status)
+    return render(request, template, {**permissions(request.user), **context}, status=status)

@@ -13,12 +13,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from campaigns.models import Target
-from campaigns.pages.access import launcher_required, person
+from campaigns.pages.access import archiver_required, launcher_required, person
 from campaigns.pages.forms.target import TargetForm
 from campaigns.pages.render import page
-from campaigns.services.errors import Conflict
+from campaigns.services.errors import Conflict, InvalidInput
 from campaigns.services.preflight import preflight_target
-from campaigns.services.targets import archive_target, create_target, describe_target, update_target
+from campaigns.services.targets import (
+    archive_target,
+    create_target,
+    describe_target,
+    unarchive_target,
+    update_target,
+)
 
 RUNS_SHOWN = 20
 
@@ -26,7 +32,8 @@ RUNS_SHOWN = 20
 @require_safe
 @login_required
 def target_list(request: HttpRequest) -> HttpResponse:
-    return page(request, "targets/list.html", targets=Target.objects.current())
+    archived = Target.objects.exclude(archived_at=None)
+    return page(request, "targets/list.html", targets=Target.objects.current(), archived=archived)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -78,7 +85,20 @@ def target_preflight(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@launcher_required
+@archiver_required
+def target_unarchive(request: HttpRequest, pk: int) -> HttpResponse:
+    target = get_object_or_404(Target, pk=pk)
+    try:
+        unarchive_target(target)
+    except InvalidInput as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, _("%(name)s is in use again.") % {"name": target.name})
+    return redirect("target-detail", pk)
+
+
+@require_POST
+@archiver_required
 def target_archive(request: HttpRequest, pk: int) -> HttpResponse:
     target = get_object_or_404(Target, pk=pk)
     try:

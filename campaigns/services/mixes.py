@@ -69,6 +69,14 @@ def archive_mix(mix: Mix) -> None:
     Mix.objects.current().filter(pk=mix.pk).update(archived_at=timezone.now())
 
 
+@transaction.atomic
+def unarchive_mix(mix: Mix) -> None:
+    """Put a mix back into use. Harmless when it is in use. Raises InvalidInput when its name was taken meanwhile."""
+    mix = Mix.objects.select_for_update().get(pk=mix.pk)
+    mix.archived_at = None
+    save_named(mix, "mix_name_unique")
+
+
 def describe_mix(mix: Mix) -> dict[str, Any]:
     """The mix as the API shows it."""
     return {

@@ -73,6 +73,14 @@ def archive_target(target: Target) -> None:
     Target.objects.current().filter(pk=target.pk).update(archived_at=timezone.now())
 
 
+@transaction.atomic
+def unarchive_target(target: Target) -> None:
+    """Put a target back into use. Harmless when it is in use. Raises InvalidInput when its name was taken meanwhile."""
+    target = Target.objects.select_for_update().get(pk=target.pk)
+    target.archived_at = None
+    save_named(target, "target_name_unique")
+
+
 def headers_of(target: Target) -> dict[str, str]:
     """The extra headers with their values, which may be secrets: only for whoever sends them."""
     return dict(json.loads(target.headers.reveal() or "{}"))

@@ -88,6 +88,9 @@ def test_a_mix_is_changed_in_part_and_archived() -> None:
     assert program.delete(f"/mixes/{mix.pk}").status_code == 204
     assert program.get("/mixes").json()["items"] == []
     error_of(program.patch(f"/mixes/{mix.pk}", examples.MIX_CHANGES), 409)
+    again = program.post(f"/mixes/{mix.pk}/unarchive")
+    assert (again.status_code, again.json()["archived_at"]) == (200, None)
+    assert len(program.get("/mixes").json()["items"]) == 1
 
 
 def test_names_are_given_back_as_they_are() -> None:

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.django_db
 EXPECTED = {
     "get /targets", "post /targets", "get /targets/{target_id}", "patch /targets/{target_id}",
     "delete /targets/{target_id}", "post /targets/{target_id}/preflight",
+    "post /targets/{target_id}/unarchive",
     "get /mixes", "post /mixes", "get /mixes/{mix_id}", "patch /mixes/{mix_id}", "delete /mixes/{mix_id}",
+    "post /mixes/{mix_id}/unarchive",
     "get /campaigns", "post /campaigns", "get /campaigns/{campaign_id}", "patch /campaigns/{campaign_id}",
     "post /campaigns/{campaign_id}/runs",
     "get /runs", "get /runs/{run_id}", "get /runs/{run_id}/results", "get /runs/{run_id}/events",

@@ -23,6 +23,14 @@ def page(ann: User) -> Client:
 
 
 @pytest.fixture
+def admin(db: None) -> Client:
+    """The browser of someone who may also archive."""
+    client = Client()
+    client.force_login(make_user("ada", Role.ADMIN))
+    return client
+
+
+@pytest.fixture
 def viewer(db: None) -> Client:
     """The browser of someone who may only read."""
     client = Client()

@@ -6,13 +6,16 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from campaigns.models import Run, RunState, Target
+from campaigns.models import Mix, Run, RunState, Scope, Target
+from campaigns.services.mixes import archive_mix
+from tests.campaigns.api.calls import CALLS
 from tests.campaigns.builders import PASSWORD, make_campaign, make_mix, make_run, make_target, make_user
 
 READ = ["home", "target-list", "target-detail", "mix-list", "campaign-list", "campaign-new", "campaign-detail"]
 READ += ["run-detail", "run-live"]
 FORMS = ["target-new", "target-edit", "mix-new", "mix-edit"]
-ACTIONS = ["target-preflight", "target-archive", "mix-archive", "run-launch", "run-cancel", "run-resume"]
+ARCHIVING = ["target-archive", "target-unarchive", "mix-archive", "mix-unarchive"]
+ACTIONS = ["target-preflight", *ARCHIVING, "run-launch", "run-cancel", "run-resume"]
 
 
 @pytest.fixture
@@ -63,6 +66,24 @@ def test_a_viewer_cannot_act(addresses, viewer, name):
     assert viewer.post(addresses[name]).status_code == 403
     assert Run.objects.count() == 1
     assert Target.objects.filter(archived_at=None).count() == 1
+
+
+@pytest.mark.parametrize("name", ARCHIVING)
+def test_archiving_is_for_admins_in_pages_as_in_the_api(addresses, page, name):
+    response = page.post(addresses[name])
+    assert response.status_code == 403 and "Only an admin may archive" in response.content.decode()
+    assert Target.objects.current().exists() and Mix.objects.current().exists()
+    operation = "delete" if name.endswith("-archive") else "unarchive"
+    family = "targets" if name.startswith("target") else "mixes"
+    (scope,) = [call.scope for call in CALLS if f"/{family}/" in call.path and operation in str(call)]
+    assert scope == Scope.ADMIN
+
+
+def test_only_an_admin_sees_how_to_archive(addresses, page, admin):
+    archive_mix(make_mix("old"))
+    for name, words in (("target-detail", "Archive"), ("mix-edit", "Archive"), ("mix-list", "Archived")):
+        for browser, sees in ((page, False), (admin, True)):
+            assert (f">{words}<" in browser.get(addresses[name]).content.decode()) is sees, name
 
 
 @pytest.mark.parametrize("name", ACTIONS)

@@ -175,9 +175,9 @@ def test_a_campaign_is_run_again_with_its_own_label(page):
     assert (Run.objects.count(), run.label, run.deployment) == (2, "second", {"image": "vllm:2"})
 
 
-def test_a_campaign_whose_target_is_archived_says_why_it_cannot_be_launched(page):
+def test_a_campaign_whose_target_is_archived_says_why_it_cannot_be_launched(page, admin):
     campaign = make_campaign()
-    page.post(reverse("target-archive", args=[campaign.target_id]))
+    admin.post(reverse("target-archive", args=[campaign.target_id]))
     body = page.get(reverse("campaign-detail", args=[campaign.pk])).content.decode()
     assert "disabled" in body and "Its target is archived." in body
     response = page.post(reverse("run-launch", args=[campaign.pk]), {"token": "x"})

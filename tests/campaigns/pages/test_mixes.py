@@ -88,7 +88,9 @@ def test_a_mix_that_the_form_cannot_show_whole_is_not_opened_in_it(page):
     assert "changed there" in response.content.decode()
 
 
-def test_an_archived_mix_leaves_the_list(page):
+def test_an_archived_mix_leaves_the_list(admin):
     mix = make_mix("gone soon")
-    page.post(reverse("mix-archive", args=[mix.pk]))
-    assert reverse("mix-edit", args=[mix.pk]) not in page.get(reverse("mix-list")).content.decode()
+    admin.post(reverse("mix-archive", args=[mix.pk]))
+    assert reverse("mix-edit", args=[mix.pk]) not in admin.get(reverse("mix-list")).content.decode()
+    admin.post(reverse("mix-unarchive", args=[mix.pk]))
+    assert Mix.objects.current().get() == mix

@@ -102,16 +102,36 @@ def test_preflight_is_shown_inline_with_what_to_do(page):
     assert page.post(address)["Location"] == reverse("target-detail", args=[target.pk])
 
 
-def test_a_target_in_use_is_not_archived_and_the_page_says_why(page):
+def test_a_target_in_use_is_not_archived_and_the_page_says_why(admin):
     run = make_run(make_campaign(target=make_target()), state=RunState.RUNNING, ticks=False)
-    response = page.post(reverse("target-archive", args=[run.target_id]), follow=True)
+    response = admin.post(reverse("target-archive", args=[run.target_id]), follow=True)
     assert "cancel it first" in response.content.decode()
     assert Target.objects.current().exists()
 
 
-def test_an_archived_target_leaves_the_list_and_keeps_its_page(page):
+def test_an_archived_target_leaves_the_list_and_keeps_its_page(admin):
     target = make_target("old one")
-    page.post(reverse("target-archive", args=[target.pk]))
-    assert reverse("target-detail", args=[target.pk]) not in page.get(reverse("target-list")).content.decode()
-    assert "archived" in page.get(reverse("target-detail", args=[target.pk])).content.decode()
-    assert page.get(reverse("target-edit", args=[target.pk])).status_code == 404
+    admin.post(reverse("target-archive", args=[target.pk]))
+    address = reverse("target-detail", args=[target.pk])
+    assert f'href="{address}"' not in admin.get(reverse("target-list")).content.decode()
+    assert "archived" in admin.get(reverse("target-detail", args=[target.pk])).content.decode()
+    assert admin.get(reverse("target-edit", args=[target.pk])).status_code == 404
+
+
+def test_an_archived_target_is_put_back_into_use(admin):
+    target = make_target()
+    admin.post(reverse("target-archive", args=[target.pk]))
+    assert "Use it again" in admin.get(reverse("target-detail", args=[target.pk])).content.decode()
+    assert target.name in admin.get(reverse("target-list")).content.decode()
+    again = admin.post(reverse("target-unarchive", args=[target.pk]), follow=True)
+    assert "is in use again" in again.content.decode()
+    assert Target.objects.current().get() == target
+
+
+def test_a_name_that_was_taken_meanwhile_keeps_a_target_archived(admin):
+    target = make_target("same")
+    admin.post(reverse("target-archive", args=[target.pk]))
+    make_target("same")
+    again = admin.post(reverse("target-unarchive", args=[target.pk]), follow=True)
+    assert "is taken" in again.content.decode()
+    assert Target.objects.filter(pk=target.pk).exclude(archived_at=None).exists()
