@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from campaigns.models import Scope
@@ -53,7 +54,7 @@ def archiver_required(view: View) -> View:
     return _required(view, may_archive, _("Only an admin may archive, or take out of the archive. Ask one."))
 
 
-def _required(view: View, allowed: Callable[[AbstractBaseUser | AnonymousUser], bool], why: str) -> View:
+def _required(view: View, allowed: Callable[[AbstractBaseUser | AnonymousUser], bool], why: str | Promise) -> View:
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not allowed(request.user):

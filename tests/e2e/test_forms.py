@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from campaigns.models import Mix, Run, Target
+from campaigns.models import Mix, Role, Run, Target
 from tests.campaigns.builders import make_campaign, make_mix, make_run, make_target
 
 
@@ -120,7 +120,7 @@ def test_choosing_another_target_shows_its_own_preflight(browser):
 
 def test_archiving_asks_first(browser):
     target = make_target()
-    watched = browser()
+    watched = browser(role=Role.ADMIN)
     page = watched.open(f"/targets/{target.pk}/")
     page.once("dialog", lambda dialog: dialog.dismiss())
     page.get_by_role("button", name="Archive").click()
