@@ -154,6 +154,26 @@ def test_what_goes_wrong_at_a_proxy_names_the_proxy() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("proxied", [False, True], ids=["server", "proxy"])
+def test_connecting_has_a_limit(proxied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.loadgen.httpx_transport.CONNECT_LIMIT_S", 0.05)
+
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def test() -> None:
+        async with serving(stay_silent) as url:
+            place = url.removesuffix("/v1/chat/completions")
+            secure = url.replace("http:", "https:")
+            transport = HttpxTransport(secure, {}, tls_context(), place if proxied else None)
+            answer = await ask(transport.connection())
+            assert answer.outcome is Outcome.CONNECT_ERROR
+            role = "the proxy " if proxied else ""
+            assert f"no connection to {role}127.0.0.1 port {place.rpartition(':')[2]} within" in (answer.error or "")
+
+    run(test())
+
+
 # HTTP/2
 
 
