@@ -17,11 +17,12 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError, conninfo
 
 ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_DATA = ROOT / "var"
 
 
 def data_directory() -> Path:
     """`BRIMLINE_DATA`: the embedded servers' files, keys and logs. Default: `var/` beside manage.py."""
-    return Path(os.environ.get("BRIMLINE_DATA") or ROOT / "var").resolve()
+    return Path(os.environ.get("BRIMLINE_DATA") or DEFAULT_DATA).resolve()
 
 
 def stored_values(directory: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
+from webapp.commands import manage_command
 from webapp.environment import ROOT, stored_values
 from webapp.up import demo, directory, embedded, postgres, say, static
 from webapp.up.children import Children
@@ -97,7 +98,7 @@ def _up(options: Options) -> None:
         if options.demo:
             _demo(children, options, int(values[demo.ENGINE_PORT]))
         else:
-            say.line("\nNo user yet? Make one: python manage.py createsuperuser")
+            say.line(f"\nNo user yet? Make one: {manage_command('member', 'NAME', '--role', 'admin', '--create')}")
         say.line(f"\nReady: {options.base_url}   (Ctrl-C stops everything)")
         while True:
             children.check()

@@ -26,6 +26,7 @@ from campaigns.services.plans import create_campaign
 from campaigns.services.progress import Progress, progress_of
 from campaigns.services.resume import resume_run
 from campaigns.services.targets import create_target, update_target
+from webapp.commands import manage_command
 
 USER = "demo"
 TARGET = "Simulated engine"
@@ -77,7 +78,7 @@ class Command(BaseCommand):
             self._say(f"Log in as {USER} with the password {password}")
         else:
             self._say(f"Log in as {USER}: the password was printed at the first start, and it is not kept readable")
-            self._say(f"(`python manage.py changepassword {USER}` sets a new one)")
+            self._say(f"(a new one: {manage_command('changepassword', USER)})")
         return user
 
     def _target(self, user: AbstractBaseUser, engine_url: str, model: str) -> Target:

@@ -38,6 +38,13 @@ def test_it_prints_a_token_of_that_scope_and_life() -> None:
     [
         (("bob", "--scope", "read"), "no user 'bob'"),
         (("ann",), "--scope"),
+        ((), "--list"),
+        (("ann", "--scope", "read", "--name", "x" * 101), "at most 100 characters"),
+        (("ann", "--scope", "read", "--name", "a\udcffb"), "--name"),
+        (("\udcff", "--scope", "read"), "USER"),
+        (("--revoke", "7"), "no token with the id 7"),
+        (("--revoke", "9" * 30), "no token with the id"),
+        (("--revoke", "7", "--list"), "not allowed with"),
         (("ann", "--scope", "root"), "invalid choice"),
         (("ann", "--scope", "read", "--days", "0"), "1 to"),
         (("ann", "--scope", "read", "--days", "soon"), "--days"),
@@ -51,3 +58,17 @@ def test_it_says_what_is_wrong(arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(CommandError, match=words):
         token(*arguments)
     assert not ApiToken.objects.exists()
+
+
+def test_tokens_are_listed_without_their_text_and_revoked_by_their_id() -> None:
+    for name in ("ann", "bob"):
+        User.objects.create_user(name)
+    texts = [token(name, "--scope", "read", "--name", f"of {name}").strip() for name in ("ann", "bob")]
+    everyone, bobs = token("--list"), token("bob", "--list")
+    assert "of ann" in everyone and "of bob" in everyone and "of ann" not in bobs and "valid" in bobs
+    assert not any(text in everyone for text in texts)
+    revoked = ApiToken.objects.get(user__username="bob")
+    for _ in range(2):
+        assert "revoked" in token("--revoke", str(revoked.pk))
+    assert ApiToken.objects.find(texts[1]) is None and ApiToken.objects.find(texts[0]) is not None
+    assert "revoked" in token("bob", "--list")
