@@ -13,7 +13,7 @@ from workers.loadgen.calibration import Calibrator
 from workers.loadgen.conversations import Turn, continued, drawn_turns, opening, quoted
 from workers.loadgen.deal import Dealt, deal
 from workers.loadgen.plan import Plan, parse_plan
-from workers.loadgen.prompt_files import FilePrompt
+from workers.loadgen.prompt_files import read_prompt_files
 from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 
 THREE = mix({"turns": 3, "input_tokens": 40, "output_tokens": 6})
@@ -99,10 +99,10 @@ def test_turns_are_drawn_the_same_whatever_the_order() -> None:
     assert drawn != [drawn_turns(one, plan.seed + 1, place) for place in range(300)]
 
 
-def test_a_files_turns_are_said_as_they_stand() -> None:
+def test_a_files_turns_are_said_as_they_stand(tmp_path: Path) -> None:
     plan = parse_plan(changed(mix={"classes": [{"name": "f", "prompts": "f.jsonl", "think_s": 2}]}))
-    files = {0: [FilePrompt(turns=['say "one"', "zwei", "drei"], max_tokens=7)]}
-    maker = PromptMaker(plan, Calibrator(plan.protocol), files)
+    (tmp_path / "f.jsonl").write_text(json.dumps({"turns": ['say "one"', "zwei", "drei"], "max_tokens": 7}))
+    maker = PromptMaker(plan, Calibrator(plan.protocol), read_prompt_files(plan, tmp_path))
     prepared: Prepared | None = maker.make(Dealt(0, 0, None, None))
     for number in range(3):
         assert prepared is not None

@@ -1,4 +1,3 @@
-import json
 from copy import deepcopy
 from pathlib import Path
 from random import Random
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from workers.loadgen.deal import deal
 from workers.loadgen.lengths import draw
 from workers.loadgen.plan import ClosedLoad, PlanError, parse_mix, parse_plan, read_plan
-from workers.loadgen.prompt_files import read_prompt_files
 
 # As the contract shows it.
 WHOLE: dict[str, Any] = {
@@ -185,18 +183,3 @@ def test_each_block_of_the_deal_has_the_exact_ratio_and_parts_share_it(
 def test_weights_may_be_fractions() -> None:
     assert parse_mix(mix({"weight": 0.3}, {"weight": 0.4}, {"weight": 0.3})).block == [3, 4, 3]
     assert parse_mix(mix({"weight": 1 / 3}, {"weight": 2 / 3})).block == [1, 2]
-
-
-def test_files_of_prompts_are_read_and_their_problems_named(tmp_path: Path) -> None:
-    lines = [{"prompt": "a", "max_tokens": 5}, {"messages": [{"role": "user", "content": "b"}]}]
-    (tmp_path / "good.jsonl").write_text("\n\n".join(json.dumps(line) for line in lines))
-    (tmp_path / "bad.jsonl").write_text('{"prompt": "a"}\n{}\nx\n{"prompt": "a", "max_tokens": 0}\n')
-
-    def plan(*names: str) -> Any:
-        return parse_plan(changed(mix={"classes": [{"name": name, "prompts": name} for name in names]}))
-
-    assert [prompt.max_tokens for prompt in read_prompt_files(plan("good.jsonl"), tmp_path)[0]] == [5, None]
-    with pytest.raises(PlanError) as caught:
-        read_prompt_files(plan("bad.jsonl", "none.jsonl"), tmp_path)
-    words = str(caught.value)
-    assert all(part in words for part in ("line 2", "line 3", "line 4", "none.jsonl cannot be read"))

@@ -7,15 +7,12 @@ from tests.loadgen.test_plan import changed, mix
 from workers.loadgen.calibration import Calibrator
 from workers.loadgen.deal import Dealt, deal
 from workers.loadgen.plan import Plan, parse_plan
-from workers.loadgen.prompt_files import FilePrompt
 from workers.loadgen.prompts import PreparedRequests, PromptMaker
 from workers.loadgen.words import Text
 
 
-def maker_of(
-    plan: Plan, calibrator: Calibrator | None = None, files: dict[int, list[FilePrompt]] | None = None
-) -> PromptMaker:
-    return PromptMaker(plan, calibrator or Calibrator(plan.protocol, plan.calibration), files or {})
+def maker_of(plan: Plan, calibrator: Calibrator | None = None) -> PromptMaker:
+    return PromptMaker(plan, calibrator or Calibrator(plan.protocol, plan.calibration), {})
 
 
 def known(words_per_token: float = 1.0, overhead_tokens: float = 0.0) -> dict[str, Any]:
@@ -91,25 +88,6 @@ def test_one_length_alone_is_learned_too() -> None:
         words = calibrator.words_for(300)
         calibrator.observe(words, round(25 + words * 1.4))
     assert 25 + calibrator.words_for(300) * 1.4 == pytest.approx(300, rel=0.02)
-
-
-def test_prompts_of_a_file_are_marked_with_a_nonce_and_taken_in_turn() -> None:
-    plan = parse_plan(changed(mix={"classes": [{"name": "f", "prompts": "f.jsonl", "output_tokens": 9}]}))
-    parts = [{"type": "text", "text": "look"}]
-    files = {
-        0: [
-            FilePrompt(prompt="one", max_tokens=3),
-            FilePrompt(messages=[{"role": "system", "content": "two"}, {"role": "user", "content": "u"}]),
-            FilePrompt(messages=[{"role": "user", "content": parts}]),
-        ]
-    }
-    dealing = deal(plan.mix, 1)
-    maker = maker_of(plan, files=files)
-    bodies = [json.loads(maker.make(next(dealing)).body) for _ in range(4)]
-    assert [body["max_tokens"] for body in bodies] == [3, 9, 9, 3]
-    assert [bodies[place]["messages"][0]["content"].split()[1] for place in (0, 1, 3)] == ["one", "two", "one"]
-    assert bodies[1]["messages"][1] == {"role": "user", "content": "u"}
-    assert bodies[2]["messages"][0]["content"][1:] == parts
 
 
 def test_requests_keep_the_dealt_order_stop_at_their_limit_and_can_be_made_anew() -> None:

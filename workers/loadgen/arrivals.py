@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from workers.loadgen.plan import OpenLoad
@@ -15,8 +15,15 @@ def first_sends_s(slots: int, warmup_s: float, seed: int) -> list[float]:
     return [(slot + random.random() * (slot > 0)) / slots * warmup_s / 2 for slot in range(slots)]
 
 
-def open_arrivals_s(load: OpenLoad, seed: int, part: int = 0, parts: int = 1) -> Iterator[float]:
-    """Endless. Poisson parts add up to one Poisson stream; constant parts take turns."""
+def open_arrivals_s(
+    load: OpenLoad, seed: int, part: int = 0, parts: int = 1, trace_s: Sequence[float] = ()
+) -> Iterator[float]:
+    """Endless, but for a trace, whose times are `trace_s`. Poisson parts add up to one Poisson stream; the others take
+    turns.
+    """
+    if load.arrivals == "trace":
+        yield from (at_s / load.speed for at_s in trace_s[part::parts])
+        return
     assert load.rate_rps is not None
     if load.arrivals == "constant":
         number = part

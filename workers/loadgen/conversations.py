@@ -14,7 +14,9 @@ from workers.loadgen.plan import TrafficClass
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A turn after the first. `text` is a file's; null: to be made, of `input_tokens`."""
+    """A turn after the first. `text` is a file's; null: to be made, of `input_tokens`. Null `output_tokens`: as the
+    conversation was dealt.
+    """
 
     text: str | None
     input_tokens: int | None

@@ -85,7 +85,9 @@ class Crew:
     ) -> tuple[pa.Table, list[PartFacts]]:
         """All requests and each part's facts. Raises PartFailed."""
         count = self._plan.processes
-        self._members = [await _Member.spawn(self, self._plan_path, self._directory, n, count) for n in range(count)]
+        stage = Share().stage
+        shares = [Share(part, count, stage) for part in range(count)]
+        self._members = [await _Member.spawn(self, self._plan_path, self._directory, share) for share in shares]
         self._on_start, self._on_tick = on_start, on_tick
         if self._cancelled:
             self.cancel()
@@ -138,8 +140,9 @@ class _Member:
         self._table_path = table_path
 
     @classmethod
-    async def spawn(cls, crew: Crew, plan_path: Path, directory: Path, part: int, parts: int) -> _Member:
-        arguments = ["-m", "workers.loadgen", str(plan_path), "--out", str(directory), "--part", f"{part}/{parts}"]
+    async def spawn(cls, crew: Crew, plan_path: Path, directory: Path, share: Share) -> _Member:
+        part = f"{share.part}/{share.parts}/{share.stage}"
+        arguments = ["-m", "workers.loadgen", str(plan_path), "--out", str(directory), "--part", part]
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
@@ -147,7 +150,7 @@ class _Member:
             stdout=asyncio.subprocess.PIPE,
             limit=_LINE_BYTES_MAX,
         )
-        return cls(crew, process, part_table(directory, part))
+        return cls(crew, process, part_table(directory, share.part))
 
     async def listen(self) -> None:
         """Until the part is done. Raises PartFailed."""

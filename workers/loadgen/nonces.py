@@ -37,9 +37,12 @@ class WordNonce:
         self._count = math.ceil(_BITS / math.log2(alike))
 
     def make(self, room: int) -> tuple[bytes, int]:
+        return self.of(int.from_bytes(os.urandom(_WORD_BYTES), "big"), room)
+
+    def of(self, number: int, room: int) -> tuple[bytes, int]:
+        """As `make`, but of so big a number: always the same."""
         # One word's room stays for other words: together they can cost what no number of these does.
         count = max(0, min(self._count, room // self._cost - 1))
-        number = int.from_bytes(os.urandom(_WORD_BYTES), "big")
         chosen = []
         for _ in range(count):
             number, place = divmod(number, len(self._words))

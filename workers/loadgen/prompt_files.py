@@ -1,67 +1,57 @@
-"""Reads files of prompts: JSON Lines, one `{"prompt" | "messages" | "turns", "max_tokens"}` a line."""
+"""Reads the files of prompts that a mix names. Tells by content what a file holds: prompts, or a trace of requests."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-import msgspec
+from workers.loadgen.checking import Problems
+from workers.loadgen.file_rows import Parse, read_rows
+from workers.loadgen.plan import Plan, PlanError, TrafficClass
+from workers.loadgen.prompt_rows import CountAnswers, FilePrompt, prompt_parser
+from workers.loadgen.traces import TraceRow, trace_parser
 
-from workers.loadgen.checking import Problem, Problems
-from workers.loadgen.plan import Plan, PlanError
+# English has about four tokens in three words (OpenAI's rule of thumb).
+_TOKENS_A_WORD = 4 / 3
 
-_PROBLEMS_A_FILE = 5
-
-
-class FilePrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """One line; exactly one of `prompt`, `messages` and `turns`, a user's turns of a conversation, is given."""
-
-    prompt: str | None = None
-    messages: list[dict[str, Any]] | None = None
-    turns: list[str] | None = None
-    max_tokens: int | None = None
+FileRow: TypeAlias = FilePrompt | TraceRow
+CountTokens: TypeAlias = Callable[[Sequence[str]], list[int]]
 
 
-def read_prompt_files(plan: Plan, directory: Path) -> dict[int, list[FilePrompt]]:
-    """{class index: its prompts}; a relative file name is looked up in `directory`. Raises PlanError."""
+def read_prompt_files(plan: Plan, directory: Path, count: CountTokens | None = None) -> dict[int, list[FileRow]]:
+    """{class index: its prompts, of one kind, in the file's order; a trace's by time}. Relative names are looked up in
+    `directory`; `count` is a tokenizer's. Raises PlanError.
+    """
     problems = Problems()
-    prompts: dict[int, list[FilePrompt]] = {}
+    files: dict[int, list[FileRow]] = {}
     for place, one in enumerate(plan.mix.classes):
         if one.prompts is not None:
-            path = f"mix.classes[{place}].prompts"
-            try:
-                lines = (directory / one.prompts).read_bytes().splitlines()
-            except OSError as error:
-                problems.add(path, f"the file {one.prompts} cannot be read: {error.strerror}")
-                continue
-            prompts[place] = _parse(lines, plan.protocol, path, problems)
+            parse_prompt = prompt_parser(plan.protocol == "openai-chat", _answer_counter(one, count))
+            choose = partial(_choose, parse_prompt)
+            rows: list[FileRow] = read_rows(directory / one.prompts, f"mix.classes[{place}].prompts", problems, choose)
+            rows.sort(key=lambda row: row.at_s if isinstance(row, TraceRow) else 0.0)
+            files[place] = rows
     if problems:
         raise PlanError(problems)
-    return prompts
+    return files
 
 
-def _parse(lines: list[bytes], protocol: str, path: str, problems: Problems) -> list[FilePrompt]:
-    prompts: list[FilePrompt] = []
-    wrong: list[Problem] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            prompt = msgspec.json.decode(line, type=FilePrompt)
-        except (msgspec.MsgspecError, UnicodeError) as error:
-            wrong.append(Problem(path, f"line {number}: {error}"))
-            continue
-        if [prompt.prompt is not None, bool(prompt.messages), bool(prompt.turns)].count(True) != 1:
-            wrong.append(Problem(path, f"line {number} must have exactly one of prompt, messages and turns"))
-        elif prompt.messages and protocol != "openai-chat":
-            wrong.append(Problem(path, f"line {number} has messages, which need the protocol openai-chat"))
-        elif prompt.max_tokens is not None and prompt.max_tokens < 1:
-            wrong.append(Problem(path, f"line {number}: max_tokens must be at least 1"))
-        else:
-            prompts.append(prompt)
-    problems.extend(wrong[:_PROBLEMS_A_FILE])
-    if len(wrong) > _PROBLEMS_A_FILE:
-        problems.add(path, f"{len(wrong) - _PROBLEMS_A_FILE} more lines are wrong")
-    if not prompts and not wrong:
-        problems.add(path, "the file holds no prompt")
-    return prompts
+def _choose(parse_prompt: Parse[FilePrompt], first: bytes) -> Parse[FileRow]:
+    parse = trace_parser(first)
+    if parse is None and not first.startswith(b"{"):
+        raise ValueError(
+            "is no file of prompts: it must hold JSON objects, one a line or all in a list, or Azure's CSV"
+        )
+    return parse or parse_prompt
+
+
+def _answer_counter(one: TrafficClass, count: CountTokens | None) -> CountAnswers:
+    """How long the answers of a recorded conversation may get."""
+    if count is not None:
+        return lambda answers: [tokens or None for tokens in count(answers)]
+    if one.output_tokens is not None:
+        return lambda answers: [None] * len(answers)
+    return lambda answers: [math.ceil(len(answer.split()) * _TOKENS_A_WORD) or None for answer in answers]

@@ -1,24 +1,27 @@
-"""Makes request bodies: unique prompts of the dealt lengths, and the turns that follow them. Every conversation begins,
-after a shared prefix if the mix has one, with a nonce, so that no cache has seen it before.
+"""Makes request bodies: unique prompts of the dealt lengths, or a file's, and the turns that follow them. Every
+conversation begins, after a shared prefix if the mix has one, with a nonce, so that no cache has seen it before.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from secrets import randbits
-from typing import Any
 
 import msgspec
 
 from workers.loadgen.answer import Answer, Outcome
+from workers.loadgen.blocks import Blocks
 from workers.loadgen.calibration import Calibrator
 from workers.loadgen.conversations import Turn, continued, drawn_turns, opening, quoted
 from workers.loadgen.deal import Dealt
 from workers.loadgen.nonces import HexNonce, Nonce, WordNonce
 from workers.loadgen.plan import Plan
-from workers.loadgen.prompt_files import FilePrompt
+from workers.loadgen.prompt_files import FileRow
+from workers.loadgen.prompt_rows import FilePrompt
+from workers.loadgen.traces import BLOCK_TOKENS, TraceRow
 from workers.loadgen.words import PLAIN, Text, Vocabulary
 
 
@@ -42,21 +45,24 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class PromptMaker:
-    """With a `vocabulary`, whose costs are tokens, prompts have exact lengths."""
+    """With a `vocabulary`, whose costs are tokens, prompts have exact lengths. `stage`: see Blocks."""
 
     def __init__(
         self,
         plan: Plan,
         calibrator: Calibrator,
-        files: Mapping[int, Sequence[FilePrompt]],
+        files: Mapping[int, Sequence[FileRow]],
         vocabulary: Vocabulary | None = None,
+        stage: int = 0,
     ) -> None:
         self._name = os.urandom(4).hex()
         self._made = 0
         self._seed = plan.seed
         self._classes = plan.mix.classes
         self._text = Text(plan.seed, vocabulary or PLAIN)
-        self._nonce: Nonce = HexNonce() if vocabulary is None else WordNonce(vocabulary)
+        self._digits = HexNonce()
+        self._nonce: Nonce = self._digits if vocabulary is None else WordNonce(vocabulary)
+        self._blocks = Blocks(stage, self._text, vocabulary or PLAIN)
         # A text costs this less than its words with a space before each.
         self._start = 0 if vocabulary is None else vocabulary.start
         # Without its nonce a prompt may be empty only where the nonce is not among its words.
@@ -72,15 +78,14 @@ class PromptMaker:
         self._tail = b"," + msgspec.json.encode(kept).removeprefix(b"{")
 
     def make(self, dealt: Dealt) -> Prepared:
-        """A slice of a text and two encodings: microseconds."""
-        if dealt.class_index in self._files:
-            return self._from_file(dealt)
-        assert dealt.input_tokens is not None
-        input_tokens = self._prefix_tokens + dealt.input_tokens
-        words = max(self._words_min, self._calibrator.words_for(input_tokens))
-        content = opening(self._unique_text(words - self._start), self._chat)
-        later = drawn_turns(self._classes[dealt.class_index], self._seed, dealt.place)
-        return self._prepared(dealt, content, words, input_tokens, dealt.output_tokens, later)
+        """Slices of a text and two encodings: microseconds, but for a trace's prompt of many blocks."""
+        rows = self._files.get(dealt.class_index)
+        if rows is None:
+            assert dealt.input_tokens is not None
+            return self._generated(dealt, dealt.input_tokens, dealt.output_tokens, self._unique_text)
+        reading, place = divmod(dealt.place, len(rows))
+        row = rows[place]
+        return self._traced(dealt, row, reading) if isinstance(row, TraceRow) else self._written(dealt, row)
 
     def follow_up(self, prepared: Prepared, answer: Answer) -> Prepared | None:
         """The next turn, which says all that was said before; null where none follows, and after a failure."""
@@ -95,19 +100,41 @@ class PromptMaker:
             words = max(1, self._calibrator.words_in(turn.input_tokens)) - (self._start if self._chat else 0)
             text = self._text.cut(randbits(32), words).rstrip()
         content = continued(prepared.content, answer.said, text)
+        output_tokens = turn.output_tokens or prepared.dealt.output_tokens
         input_tokens = _total(
             prepared.planned_input_tokens if answer.prompt_tokens is None else answer.prompt_tokens,
             _tokens_said(answer),
             turn.input_tokens,
         )
-        return self._prepared(prepared.dealt, content, 0, input_tokens, turn.output_tokens, tuple(later))
+        return self._prepared(prepared.dealt, content, 0, input_tokens, output_tokens, tuple(later))
+
+    def _generated(
+        self, dealt: Dealt, input_tokens: int, output_tokens: int | None, own_text: Callable[[int], bytes]
+    ) -> Prepared:
+        """`own_text` makes what follows the shared prefix, of so many words."""
+        input_tokens += self._prefix_tokens
+        words = max(self._words_min, self._calibrator.words_for(input_tokens))
+        # Overhead (template and, without a tokenizer, nonce) is counted once, in the whole prompt: not in the prefix.
+        own_words = words - self._start
+        prefix_words = min(own_words, self._calibrator.words_in(self._prefix_tokens))
+        text = self._text.cut(0, prefix_words) + own_text(own_words - prefix_words)
+        later = drawn_turns(self._classes[dealt.class_index], self._seed, dealt.place)
+        return self._prepared(dealt, opening(text.rstrip(), self._chat), words, input_tokens, output_tokens, later)
+
+    def _traced(self, dealt: Dealt, row: TraceRow, reading: int) -> Prepared:
+        own_text = self._unique_text
+        if row.block_ids:
+            own_text = partial(self._blocks.joined, row.block_ids, reading, self._calibrator.words_in(BLOCK_TOKENS))
+        return self._generated(dealt, row.input_tokens, row.output_tokens, own_text)
+
+    def _written(self, dealt: Dealt, row: FilePrompt) -> Prepared:
+        nonce, _ = self._digits.make(0)
+        content = row.before + nonce + row.after
+        return self._prepared(dealt, content, 0, None, row.output_tokens or dealt.output_tokens, row.later)
 
     def _unique_text(self, words: int) -> bytes:
-        # Overhead (template and, without a tokenizer, nonce) is counted once, in the whole prompt: not in the prefix.
-        prefix = min(words, self._calibrator.words_in(self._prefix_tokens))
-        nonce, cost = self._nonce.make(words - prefix)
-        own = self._text.cut(randbits(32), words - prefix - cost)
-        return (self._text.cut(0, prefix) + nonce + own).rstrip()
+        nonce, cost = self._nonce.make(words)
+        return nonce + self._text.cut(randbits(32), words - cost)
 
     def _prepared(
         self,
@@ -126,19 +153,6 @@ class PromptMaker:
         think_s = self._classes[dealt.class_index].think_s
         kept = content if later else b""
         return Prepared(dealt, request_id, body, words, input_tokens, output_tokens, later, think_s, kept)
-
-    def _from_file(self, dealt: Dealt) -> Prepared:
-        prompts = self._files[dealt.class_index]
-        prompt = prompts[dealt.place % len(prompts)]
-        nonce = os.urandom(6).hex()
-        output_tokens = prompt.max_tokens or dealt.output_tokens
-        first, *others = prompt.turns or [prompt.prompt or ""]
-        if prompt.messages:
-            content = msgspec.json.encode([_mark(prompt.messages[0], nonce), *prompt.messages[1:]])
-        else:
-            content = opening(quoted(f"{nonce} {first}"), self._chat)
-        later = tuple(Turn(text, None, output_tokens) for text in others)
-        return self._prepared(dealt, content, 0, None, output_tokens, later)
 
 
 class PreparedRequests:
@@ -178,14 +192,6 @@ class PreparedRequests:
         if following is not None and self._left is not None:
             self._left -= 1
         return following
-
-
-def _mark(message: dict[str, Any], nonce: str) -> dict[str, Any]:
-    """The first message with the nonce before its text; content parts get one more part."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return message | {"content": [{"type": "text", "text": nonce}, *content]}
-    return message | {"content": f"{nonce} {content or ''}"}
 
 
 def _tokens_said(answer: Answer) -> int | None:

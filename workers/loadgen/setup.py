@@ -14,6 +14,7 @@ from workers.loadgen.report import PartFacts
 from workers.loadgen.stage import Share, StagePart
 from workers.loadgen.summary import Window
 from workers.loadgen.tokens import Tokens
+from workers.loadgen.traces import read_arrivals
 
 # Beside the connections: standard streams, libraries, the log, DNS sockets.
 _DESCRIPTORS_SPARE = 64
@@ -27,12 +28,13 @@ def make_part(plan: Plan, directory: Path, share: Share, environment: Mapping[st
     if plan.api_key_env is not None:
         headers["Authorization"] = f"Bearer {_api_key(plan.api_key_env, environment)}"
     tokens = None if plan.tokenizer is None else Tokens(directory / plan.tokenizer)
-    prompts = read_prompt_files(plan, directory)
+    prompts = read_prompt_files(plan, directory, None if tokens is None else tokens.count)
+    trace_s = read_arrivals(plan, directory)
     in_flight = plan.load.concurrency if isinstance(plan.load, ClosedLoad) else plan.load.max_outstanding
     _raise_descriptor_limit(share.of(in_flight) + _DESCRIPTORS_SPARE)
     transport, secrets = choose_transport(plan, headers, directory, environment)
     secrets |= {value.removeprefix("Bearer ") for value in headers.values()}
-    return StagePart(plan, transport, prompts, Redactor(secrets), share, tokens)
+    return StagePart(plan, transport, prompts, Redactor(secrets), share, tokens, trace_s)
 
 
 def facts_of(part: StagePart, window: Window, ended_s: float) -> PartFacts:

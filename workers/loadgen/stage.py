@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
+from secrets import randbits
 from time import monotonic_ns
 from typing import Any
 
@@ -26,7 +27,7 @@ from workers.loadgen.gaps import Counted
 from workers.loadgen.gauge import Gauge
 from workers.loadgen.plan import ClosedLoad, OpenLoad, Plan
 from workers.loadgen.progress import Meter, Phase, Tick
-from workers.loadgen.prompt_files import FilePrompt
+from workers.loadgen.prompt_files import FileRow
 from workers.loadgen.prompts import Prepared, PreparedRequests, PromptMaker
 from workers.loadgen.records import Records
 from workers.loadgen.summary import Window
@@ -42,10 +43,11 @@ _RETRIED = {Outcome.TIMEOUT, Outcome.REFUSED, Outcome.HTTP_ERROR, Outcome.CONNEC
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which part of a stage's load this process carries."""
+    """Which part of a stage's load this process carries. `stage` is a number that all parts of one stage share."""
 
     part: int = 0
     parts: int = 1
+    stage: int = field(default_factory=lambda: randbits(63))
 
     def of(self, total: int) -> int:
         """This part's share of a whole number."""
@@ -59,10 +61,11 @@ class StagePart:
         self,
         plan: Plan,
         transport: Transport,
-        prompts: Mapping[int, Sequence[FilePrompt]],
+        prompts: Mapping[int, Sequence[FileRow]],
         redact: Callable[[str], str],
         share: Share,
         tokens: Tokens | None = None,
+        trace_s: Sequence[float] = (),
     ) -> None:
         self.calibrator = Calibrator(plan.protocol, plan.calibration, None if tokens is None else tokens.added)
         self.gauge = Gauge()
@@ -76,12 +79,14 @@ class StagePart:
         self._transport = transport
         self._redact = redact
         self._tokens = tokens
+        self._trace_s = trace_s
         self._share = share
         self._open = isinstance(plan.load, OpenLoad)
         in_flight = plan.load.max_outstanding if isinstance(plan.load, OpenLoad) else plan.load.concurrency
         self._slots = share.of(in_flight)
         limit = None if plan.max_requests is None else share.of(plan.max_requests)
-        maker = PromptMaker(plan, self.calibrator, prompts, None if tokens is None else tokens.vocabulary())
+        vocabulary = None if tokens is None else tokens.vocabulary()
+        maker = PromptMaker(plan, self.calibrator, prompts, vocabulary, share.stage)
         dealt = deal(plan.mix, plan.seed, share.part, share.parts)
         self._requests = PreparedRequests(dealt, maker, min(self._slots, _PREPARED_MAX), limit)
         self._idle: list[Connection] = []
@@ -224,7 +229,8 @@ class StagePart:
         places = asyncio.Semaphore(self._slots)
         running: set[asyncio.Task[None]] = set()
         try:
-            for due_s in open_arrivals_s(load, self._plan.seed, self._share.part, self._share.parts):
+            share = self._share
+            for due_s in open_arrivals_s(load, self._plan.seed, share.part, share.parts, self._trace_s):
                 due_ns = self._start_ns + round(due_s * 1e9)
                 await _sleep_until(due_ns)
                 prepared = self._requests.take()
