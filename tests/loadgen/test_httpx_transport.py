@@ -65,14 +65,15 @@ def test_requests_for_http_are_forwarded_by_the_proxy() -> None:
     assert "X-Request-Id: id" in heads[0]
 
 
-@pytest.mark.parametrize("secure_proxy", [False, True], ids=["http proxy", "https proxy"])
-def test_requests_for_https_go_through_a_tunnel(secure_proxy: bool) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https", "HTTPS"])
+def test_requests_for_https_go_through_a_tunnel(scheme: str) -> None:
     async def test() -> None:
         authority = trustme.CA()
         context = server_context(authority)
-        proxy = Proxy(LOGIN, context if secure_proxy else None)
+        proxy = Proxy(LOGIN, None if scheme == "http" else context)
         async with serving(replying(WHOLE, WHOLE), tls=context) as url, proxy.serving() as address:
-            transport = HttpxTransport(url, {}, trusting(authority), with_login(address))
+            given = scheme + with_login(address).removeprefix(scheme.lower())
+            transport = HttpxTransport(url, {}, trusting(authority), given)
             connection = transport.connection()
             for number in range(2):
                 answer = await ask(connection)

@@ -50,7 +50,8 @@ class HttpxTransport:
         self.connecting = asyncio.Semaphore(CONNECTS_AT_ONCE)
         self.proxy: httpx.Proxy | None = None
         if proxy is not None:
-            self.proxy = httpx.Proxy(proxy, ssl_context=tls if proxy.startswith("https:") else None)
+            secure = httpx.URL(proxy).scheme == "https"
+            self.proxy = httpx.Proxy(proxy, ssl_context=tls if secure else None)
         self._tls = tls
         self._http2 = http2
 
@@ -80,7 +81,8 @@ class HttpxConnection:
 
     @property
     def connected(self) -> bool:
-        # What can be read without a request is an end or a farewell.
+        # What can be read without a request is an end or a farewell. Over HTTP/2 it may be a mere ping, but nothing
+        # tells them apart: then connecting anew costs time before the request is sent, and a lost request would more.
         return self._stream is not None and not self._stream.get_extra_info("is_readable")
 
     async def ready(self) -> None:
@@ -208,7 +210,7 @@ class _Attempt:
             self._scope.deadline = anyio.current_time() + END_LIMIT_S
 
     def was_unheard(self, error: Exception) -> bool:
-        """Whether a kept connection ended before anything came back."""
+        """Whether a kept connection ended before a whole head came back: httpx does not tell of a part of one."""
         answered = self._begun or self._answer.outcome is not None
         return not answered and self._connecting_ns is None and _is_end(error)
 
