@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import cycle
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 
@@ -97,8 +97,24 @@ def parts_of(data: bytes, sizes: list[int]) -> list[bytes]:
     return parts
 
 
+class Dial(Protocol):
+    """Makes a connection to a URL."""
+
+    def __call__(
+        self, url: str, headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+    ) -> Connection: ...
+
+
 async def ask(connection: Connection, body: bytes = b"{}") -> Answer:
     answer = Answer(keep_text=True)
     await connection.exchange("id", body, answer)
     assert answer.outcome is not None
     return answer
+
+
+async def ask_once(dial: Dial, serve: Serve) -> Answer:
+    async with serving(serve) as url:
+        connection = dial(url)
+        answer = await ask(connection)
+        connection.abort()
+        return answer

@@ -35,7 +35,7 @@ def chosen(base_url: str, directory: Path, environment: dict[str, str] | None = 
         (HTTP, {"transport": "wire"}, "wire"),
         (HTTP, {"transport": "httpx"}, "httpx"),
         (HTTP, {"proxy": "http://127.0.0.1:1"}, "httpx"),
-        (HTTPS, {"http2": True}, "httpx"),
+        (HTTPS.replace("https", "HTTPS"), {"http2": True}, "httpx"),
         (HTTPS, {}, "wire"),
         (HTTP, {"proxy": "environment"}, "httpx"),
         (HTTPS, {"proxy": "environment"}, "wire"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from workers.loadgen.checking import Problem
 from workers.loadgen.endpoint import endpoint_url
@@ -22,7 +23,7 @@ def choose_transport(
     Wire measures best; it is left for httpx where the plan asks for that, or for what only that does.
     """
     url = endpoint_url(plan.base_url, plan.protocol)
-    if plan.http2 and not url.startswith("https:"):
+    if plan.http2 and urlsplit(url).scheme != "https":
         raise PlanError([Problem("http2", "needs an https base_url: the two sides agree on it while they set up TLS")])
     tls = _tls(plan, directory)
     proxy, secrets = None, set[str]()
