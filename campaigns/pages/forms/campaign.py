@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +41,8 @@ def _seconds(label: Any, initial: float | None, help_text: Any = "", **more: Any
 
 
 class LaunchForm(forms.Form):
-    """What one run is told beside its campaign. `token` makes a launch that is sent twice one run."""
+    """What one run is told beside its campaign. `token` makes a launch that is sent twice one run; sent again with
+    anything changed it is another launch."""
 
     token = forms.CharField(widget=forms.HiddenInput, required=False)
     label = forms.CharField(
@@ -71,8 +74,15 @@ class LaunchForm(forms.Form):
             label=values["label"],
             notes=values["notes"].replace("\r\n", "\n"),
             deployment=values["deployment_facts"],
-            idempotency_key=values["token"] or None,
+            idempotency_key=self._key(),
         )
+
+    def _key(self) -> str | None:
+        """Of this form as it was shown, and of what was typed into it."""
+        if not self.cleaned_data["token"]:
+            return None
+        typed = sorted((name, self.data.getlist(name)) for name in self.data if name != "csrfmiddlewaretoken")
+        return hashlib.sha256(json.dumps(typed).encode()).hexdigest()
 
 
 class CampaignForm(InputForm, LaunchForm):

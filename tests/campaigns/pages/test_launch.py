@@ -59,6 +59,29 @@ def test_a_preset_becomes_a_mix_when_it_is_launched(page):
     assert Run.objects.count() == 2
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label": "another"},
+        {"notes": "another"},
+        {"deployment": "image = another"},
+        {"stages": "1, 7"},
+        {"stage_s": "77"},
+        {"criterion-limit": ["77", "50"]},
+        {"refine_enabled": ""},
+        {"generation": '{"top_p": 0.5}'},
+        {"mix": "preset-1"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_going_back_to_change_the_form_makes_another_run(page, change):
+    make_target()
+    sent = sent_form(page)
+    first, *others = [page.post(reverse("campaign-new"), data)["Location"] for data in (sent, {**sent, **change}, sent)]
+    assert others[0] != first and others[1] == first
+    assert Run.objects.count() == 2
+
+
 def test_a_form_that_is_sent_twice_makes_one_run(page):
     make_target()
     data = sent_form(page)
@@ -173,6 +196,8 @@ def test_a_campaign_is_run_again_with_its_own_label(page):
     run = Run.objects.latest("pk")
     assert first["Location"] == again["Location"] == reverse("run-detail", args=[run.pk])
     assert (Run.objects.count(), run.label, run.deployment) == (2, "second", {"image": "vllm:2"})
+    page.post(launch_address, {**sent, "label": "third"})
+    assert (Run.objects.count(), Run.objects.latest("pk").label) == (3, "third")
 
 
 def test_a_campaign_whose_target_is_archived_says_why_it_cannot_be_launched(page, admin):
