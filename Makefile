@@ -16,7 +16,7 @@ help:
 	@echo "make up      install what is needed and run Brimline with a demo campaign (Ctrl-C stops it)"
 	@echo "make test    install what tests need and run all of them"
 	@echo "make setup   install only"
-	@echo "make bench   measure the load generator beside others (20 minutes; ARGS=--quick: 3)"
+	@echo "make bench   measure the load generator beside others (20 minutes; ARGS=--quick: 5)"
 	@echo "make lint    formatting, lint and types"
 	@echo "make lock    pin the newest versions of requirements/*.in"
 

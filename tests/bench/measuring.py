@@ -45,7 +45,7 @@ def measure(case: Case, client: Client, program: Path, directory: Path) -> dict[
             start_new_session=True,
             preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if pinned else None,
         )
-        sampler = TreeSampler(process.pid)
+        sampler = TreeSampler(process.pid, cores if pinned else range(os.cpu_count() or 1))
         sampler.start()
         try:
             ended = f"exit code {process.wait(case.seconds + OVERHEAD_MAX_S)}"
@@ -83,7 +83,7 @@ def lost(row: dict[str, Any]) -> bool:
 
 def _cost(truth: Truth, sampler: TreeSampler, start_ns: float, end_ns: float) -> dict[str, Any]:
     tokens = truth.tokens_between(start_ns, end_ns)
-    cpu_s = sampler.cpu_s_between(start_ns, end_ns)
+    cpu_s, others_s = sampler.cpu_s_between(start_ns, end_ns)
     seconds = (end_ns - start_ns) / 1e9
     return {
         "requests": len(truth.received_ns),
@@ -91,5 +91,7 @@ def _cost(truth: Truth, sampler: TreeSampler, start_ns: float, end_ns: float) ->
         "tokens_per_s": tokens / seconds,
         "cpu_us_per_token": cpu_s / tokens * 1e6 if tokens else None,
         "cpu_share": cpu_s / seconds,
+        # Of the client's cores, in the hands of other programs: a client is late then for no fault of its own.
+        "others_share": others_s / seconds / len(sampler.cores),
         "peak_mb": sampler.peak_bytes / 1e6,
     }

@@ -1,9 +1,10 @@
-"""Follows the CPU time and memory of a process and all its descendants, also of those that end meanwhile."""
+"""Follows the CPU time and memory of a process and all its descendants, and what else its cores were busy with."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,12 +13,16 @@ import psutil
 
 @dataclass(slots=True)
 class TreeSampler:
-    """Samples until `stop`: (monotonic ns, CPU seconds of all so far), and the largest total of resident bytes."""
+    """Samples until `stop`: (monotonic ns, CPU seconds of the tree, CPU seconds of all programs on `cores`).
+
+    A process that ended keeps what it had used when it was last seen. `peak_bytes`: the most that was resident.
+    """
 
     pid: int
+    cores: Sequence[int]
     # Each sample walks all processes of the machine, for some milliseconds.
     every_s: float = 0.25
-    samples: list[tuple[int, float]] = field(default_factory=list)
+    samples: list[tuple[int, float, float]] = field(default_factory=list)
     peak_bytes: int = 0
     _cpu_s: dict[tuple[int, float], float] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
@@ -32,10 +37,11 @@ class TreeSampler:
         if self._thread is not None:
             self._thread.join()
 
-    def cpu_s_between(self, start_ns: float, end_ns: float) -> float:
-        times, seconds = np.array(self.samples).T
-        start_s, end_s = np.interp([start_ns, end_ns], times, seconds)
-        return float(end_s - start_s)
+    def cpu_s_between(self, start_ns: float, end_ns: float) -> tuple[float, float]:
+        """Of the tree, and of other programs on its cores."""
+        times, *columns = np.array(self.samples).T
+        own_s, all_s = (float(np.ptp(np.interp([start_ns, end_ns], times, column))) for column in columns)
+        return own_s, max(0.0, all_s - own_s)
 
     def _follow(self) -> None:
         while not self._done.wait(self.every_s):
@@ -52,5 +58,10 @@ class TreeSampler:
                     resident += process.memory_info().rss
                 except psutil.NoSuchProcess:
                     continue
-            self.samples.append((time.monotonic_ns(), sum(self._cpu_s.values())))
+            self.samples.append((time.monotonic_ns(), sum(self._cpu_s.values()), self._busy_s()))
             self.peak_bytes = max(self.peak_bytes, resident)
+
+    def _busy_s(self) -> float:
+        """Without interrupts, which serve the client too."""
+        of_each = psutil.cpu_times(percpu=True)
+        return sum(of_each[core].user + of_each[core].nice + of_each[core].system for core in self.cores)

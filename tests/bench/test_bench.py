@@ -48,7 +48,7 @@ def test_a_flood_is_counted(tmp_path: Path) -> None:
 def test_a_client_that_ends_badly_is_reported(tmp_path: Path) -> None:
     row = measure(Case("no stream", 0, 1), brimline(), compiled(tmp_path), tmp_path / "work")
     assert "concurrency" in row["failed"]
-    assert "failed" in markdown([row])
+    assert "must be a whole number" in markdown([row])
 
 
 def test_an_error_is_the_difference_from_the_same_request_of_the_server() -> None:
@@ -69,6 +69,13 @@ def test_an_error_is_the_difference_from_the_same_request_of_the_server() -> Non
     assert found["itl_error_ms"]["mean"] == 1.25
     # What came before the start takes no part.
     assert comparison(truth, said, start_ns=1 * MS)["ttft_error_ms"]["mean"] == 1.0
+
+
+def test_a_machine_with_other_work_is_called_that() -> None:
+    quiet = {"case": "a", "client": "b", "version": "", "others_share": 0.0, "cpu_us_per_token": 1.0, "in_flight": 1.0}
+    quiet |= {"ttft_error_ms": None, "itl_error_ms": None, "peak_mb": 1.0, "startup_s": 1.0}
+    assert "Not a quiet machine" not in markdown([quiet])
+    assert "Not a quiet machine: 1 rows" in markdown([quiet, quiet | {"others_share": 0.5}])
 
 
 def test_requests_in_flight_are_counted_by_time() -> None:
