@@ -232,7 +232,9 @@ def test_what_was_said_is_the_text_without_its_thoughts(streamed: bool) -> None:
         answer = answer_of(*thoughts, *[event({"content": f"a{n} "}) for n in range(3)], STOP, DONE)
     else:
         message = {"role": "assistant", "reasoning_content": "t0 t1 t2 ", "content": "a0 a1 a2 "}
-        answer = answer_of(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode())
+        answer = answer_of(
+            json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+        )
     assert answer.outcome is Outcome.OK
     assert sorted(answer.text.split()) == ["a0", "a1", "a2", "t0", "t1", "t2"]
     assert answer.said == "a0 a1 a2 "
