@@ -13,6 +13,7 @@ from campaigns.models import Campaign, Mix, Target
 from campaigns.pages.access import launcher_required, person
 from campaigns.pages.campaigns import campaign_page
 from campaigns.pages.forms.campaign import CampaignForm, LaunchForm
+from campaigns.pages.query import whole_number
 from campaigns.pages.render import page
 from campaigns.pages.targets import target_preflight
 from campaigns.services.errors import ServiceError
@@ -65,7 +66,7 @@ def launch_estimate(request: HttpRequest) -> HttpResponse:
 def launch_preflight(request: HttpRequest) -> HttpResponse:
     """The newest preflight of the target that is chosen in the form; a POST makes a new one."""
     chosen = request.GET.get("target") or request.POST.get("target", "")
-    target = get_object_or_404(Target.objects.current(), pk=int(chosen) if chosen.isdecimal() else 0)
+    target = get_object_or_404(Target.objects.current(), pk=whole_number(chosen))
     if request.method == "POST":
         return target_preflight(request, target.pk)
     return page(request, "targets/_preflight.html", report=target.preflight, target=target)

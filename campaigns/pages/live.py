@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from campaigns.models import Run, Stage, StageKind, StageState, StageTick
+from campaigns.pages.query import whole_number
 from campaigns.services.progress import progress_of
 from campaigns.services.runs import events_after
 from campaigns.services.sequence import known_stages
@@ -45,7 +46,7 @@ class StripItem:
 def run_live(request: HttpRequest, pk: int) -> JsonResponse:
     """`?tick=&event=`: the cursor of the answer before; without them everything from the start."""
     run = get_object_or_404(Run.objects.select_related("campaign", "target"), pk=pk)
-    after_tick, after_event = _number(request, "tick"), _number(request, "event")
+    after_tick, after_event = (whole_number(request.GET.get(name, "")) for name in ("tick", "event"))
     ticks, last_tick = _ticks_after(run, after_tick)
     events = events_after(run, after_event, EVENTS_A_REPLY)
     return JsonResponse(
@@ -121,8 +122,3 @@ def _since_start(run: Run, when: datetime | None) -> float | None:
     if when is None or run.started_at is None:
         return None
     return round((when - run.started_at).total_seconds(), 2)
-
-
-def _number(request: HttpRequest, name: str) -> int:
-    text = request.GET.get(name, "0")
-    return int(text) if text.isdecimal() and len(text) < 19 else 0

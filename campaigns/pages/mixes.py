@@ -17,6 +17,7 @@ from campaigns.models import Mix
 from campaigns.pages.access import archiver_required, launcher_required, person
 from campaigns.pages.forms.mix import MixForm, is_shown_whole
 from campaigns.pages.mix_preview import preview_of
+from campaigns.pages.query import whole_number
 from campaigns.pages.render import page
 from campaigns.services.errors import InvalidInput
 from campaigns.services.mixes import PRESETS, archive_mix, create_mix, describe_mix, unarchive_mix, update_mix
@@ -39,9 +40,8 @@ def mix_new(request: HttpRequest) -> HttpResponse:
         if form.submit(partial(create_mix, person(request))) is not None:
             return redirect("mix-list")
     else:
-        chosen = request.GET.get("preset", "")
-        known = chosen.isdecimal() and int(chosen) < len(PRESETS)
-        form = MixForm(shown=msgspec.to_builtins(PRESETS[int(chosen)]) if known else None)
+        chosen = whole_number(request.GET.get("preset", ""), default=len(PRESETS))
+        form = MixForm(shown=msgspec.to_builtins(PRESETS[chosen]) if chosen < len(PRESETS) else None)
     return _form_page(request, form)
 
 

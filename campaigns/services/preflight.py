@@ -15,6 +15,7 @@ from django.utils.text import capfirst
 
 from campaigns.models import Target
 from campaigns.services.address import TargetAddress, address_of
+from campaigns.services.conduct import storable
 from campaigns.services.probe_engine import (
     EngineSeen,
     MetricsSeen,
@@ -131,15 +132,18 @@ async def _look(address: TargetAddress) -> PreflightReport:
 
 
 class _Findings:
-    """The checks so far. Everything that a server said passes through here and is stripped of secrets."""
+    """The checks so far. Everything that a server said passes through here, is stripped of secrets, and can be kept."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._checks: dict[str, Check] = {}
 
     def add(self, name: str, ok: bool, detail: str, hint: str = "") -> None:
-        text = self._redactor.text
+        text = self._text
         self._checks[name] = Check(name, ok, name in REQUIRED, text(detail), "" if ok else text(hint))
+
+    def _text(self, said: str) -> str:
+        return str(storable(self._redactor.text(said)))
 
     def report(
         self,
@@ -153,7 +157,7 @@ class _Findings:
             if name not in self._checks:
                 self.add(name, False, "Not tried, since an earlier check failed.", "See the checks above.")
         checks = tuple(self._checks[name] for name in NAMES)
-        text = self._redactor.text
+        text = self._text
         detected = {
             "engine": engine.name if engine else None,
             "version": text(engine.version) if engine and engine.version else None,

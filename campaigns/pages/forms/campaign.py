@@ -81,6 +81,7 @@ class LaunchForm(forms.Form):
         """Of this form as it was shown, and of what was typed into it."""
         if not self.cleaned_data["token"]:
             return None
+        assert isinstance(self.data, QueryDict)
         typed = sorted((name, self.data.getlist(name)) for name in self.data if name != "csrfmiddlewaretoken")
         return hashlib.sha256(json.dumps(typed).encode()).hexdigest()
 

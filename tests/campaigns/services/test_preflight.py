@@ -458,6 +458,22 @@ def test_a_queue_that_nobody_serves_is_a_warning() -> None:
         assert preflight_target(target).checks[-1].ok
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("broken", ["\udcff", "\ud800", "a\0b"], ids=["lone low", "lone high", "nul"])
+def test_a_report_of_what_is_no_valid_text_can_be_kept(broken: str) -> None:
+    """JSON's \\uXXXX can name what is no character."""
+    said = good(models=models(broken, "m"), version=page_of({"version": f"1{broken}"}))
+    refused = page_of({"error": {"message": f"no {broken} here"}})
+    for answers in (said, {**said, "POST /v1/chat/completions": refused}):
+        with serving(answers) as server:
+            target = make_target(name=f"t{server.url}", base_url=server.url)
+            report = preflight_target(target)
+        target.refresh_from_db()
+        assert target.preflight is not None
+        assert target.preflight["checks"] == report.as_dict()["checks"]
+        json.dumps(report.as_dict(), ensure_ascii=False).encode()
+
+
 def _heard(server: Server) -> None:
     headers = server.seen[0][1]
     assert (headers["Authorization"], headers["X-A"]) == (f"Bearer {KEY}", "tok-456")
