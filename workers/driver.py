@@ -4,6 +4,7 @@ it measured. It knows nothing of runs and stages, and the plan's secrets leave i
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +34,13 @@ STDERR_TAIL = 600
 KEY_VARIABLE = "BRIMLINE_TARGET_KEY"
 
 
+# A folder holds a lock for as long as its driver lives, so that one whose worker was killed can be told by others.
+FOLDER = "brimline-stage-"
+LOCK = "lock"
+# Between a folder and its lock lies a moment.
+NEW_FOLDER_S = 60.0
+
+
 class DriverFailed(Exception):
     """The generator ended without a measurement; the message says how and what it wrote last."""
 
@@ -49,7 +58,9 @@ class Driver:
     """`with Driver(plan, api_key) as driver:` a generator at work; when the block is left, it has ended."""
 
     def __init__(self, plan: Mapping[str, Any], api_key: str = "") -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="brimline-stage-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        self._lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._out = self._folder / "out"
         self._plan = self._folder / "plan.json"
         self._redactor = Redactor([api_key, *plan["headers"].values()])
@@ -57,7 +68,7 @@ class Driver:
         try:
             self._start(plan, api_key)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_folder()
             raise
 
     def _start(self, plan: Mapping[str, Any], api_key: str) -> None:
@@ -147,7 +158,25 @@ class Driver:
         finally:
             assert self._process.stdout is not None
             self._process.stdout.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
+
+
+def remove_left_folders() -> None:
+    """Remove the folders of drivers whose process was killed, with the request logs and plans in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime < NEW_FOLDER_S:
+                continue
+            lock = os.open(folder / LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _environment(api_key: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from celery.signals import worker_init
 from campaigns.models import ACTIVE_STATES, Run
 from campaigns.services import housekeeping
 from workers.conductor import conduct
+from workers.driver import remove_left_folders
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,11 @@ def count_places(sender: Any, **_: object) -> None:
     global _places
     processes = sender.concurrency if isinstance(sender.concurrency, int) else os.cpu_count() or 1
     _places = max(1, processes - 1)
+
+
+@worker_init.connect
+def tidy(**_: object) -> None:
+    remove_left_folders()
 
 
 @shared_task(bind=True, name="workers.tasks.run_campaign")

@@ -109,7 +109,7 @@ class Engine:
         if self.locked_out or (self.needs_key and key != KEY):
             return _json(writer, 401, {"error": {"message": f"no such key: {key}"}})
         if path == "/v1/models":
-            models = {"object": "list", "data": [{"id": "m", "object": "model"}]}
+            models: dict[str, object] = {"object": "list", "data": [{"id": "m", "object": "model"}]}
             return _json(writer, 200, models, {"Server": self.server} if self.server else None)
         if path != "/v1/chat/completions":
             return _json(writer, 404, {"error": {"message": "no such page"}})
