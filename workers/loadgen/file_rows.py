@@ -6,6 +6,7 @@ Does not know what a row means.
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -17,7 +18,6 @@ from workers.loadgen.checking import Problems
 FILE_BYTES_MAX = 1 << 30
 ROWS_MAX = 1_000_000
 _PROBLEMS_A_FILE = 5
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 T = TypeVar("T")
 # Null where a row says nothing. Raises ValueError or one of msgspec's errors, in words.
@@ -64,14 +64,16 @@ def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     with file.open("rb") as stream:
         if os.fstat(stream.fileno()).st_size > FILE_BYTES_MAX:
             raise ValueError(f"is larger than {FILE_BYTES_MAX >> 30} GiB; keep a part of it")
-        begun = False
+        begin = len(BOM_UTF8) if stream.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+        stream.seek(begin)
+        while (first := stream.read(1)).isspace():
+            pass
+        stream.seek(begin)
+        if first == b"[":
+            yield from _items(stream.read())
+            return
         for number, line in enumerate(stream, 1):
-            row = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
-            if not begun and row.startswith(b"["):
-                yield from _items(row + stream.read())
-                return
-            if row:
-                begun = True
+            if row := line.strip():
                 yield f"line {number}", row
 
 
