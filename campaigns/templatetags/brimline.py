@@ -77,15 +77,20 @@ def at(mapping: Mapping[str, Any] | None, key: str) -> Any:
 
 
 @register.simple_tag
-def moment(when: datetime | str | None) -> str | SafeString:
-    """A time element: UTC until time.js writes it in the reader's zone; UTC stays in its title."""
+def moment(when: datetime | str | None, seconds: bool = False) -> str | SafeString:
+    """A time element: UTC until time.js writes it in the reader's zone; UTC stays in its title. `seconds`: for what
+    follows each other closely."""
     if isinstance(when, str):
         when = parse_datetime(when)
     if when is None:
         return NO_DATA
     utc = when.strftime("%Y-%m-%d %H:%M:%S UTC")
     return format_html(
-        '<time datetime="{}" title="{}">{}</time>', when.isoformat(), utc, when.strftime("%Y-%m-%d %H:%M")
+        '<time datetime="{}" title="{}"{}>{}</time>',
+        when.isoformat(),
+        utc,
+        mark_safe(" data-seconds") if seconds else "",
+        when.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"),
     )
 
 

@@ -1,12 +1,13 @@
 // Times in the reader's zone; the server wrote UTC, which stays in the title.
 const FORMAT = new Intl.DateTimeFormat(document.documentElement.lang || undefined, { dateStyle: "medium", timeStyle: "short" });
+const FORMAT_SECONDS = new Intl.DateTimeFormat(document.documentElement.lang || undefined, { dateStyle: "medium", timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat(document.documentElement.lang || undefined, { timeStyle: "medium" });
 
 export function localiseTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]:not([data-local])")) {
     const when = new Date(element.dateTime);
     if (Number.isNaN(when.getTime())) continue;
-    element.textContent = FORMAT.format(when);
+    element.textContent = ("seconds" in element.dataset ? FORMAT_SECONDS : FORMAT).format(when);
     element.dataset.local = "yes";
   }
 }

@@ -26,6 +26,7 @@ from campaigns.services.plans import LATENCIES, STATS
 
 CRITERION_COLUMNS = ("metric", "stat", "kind", "limit")
 LIMIT_KINDS = {"degradation": _("% over the baseline"), "value": _("ms at most")}
+LIMIT_FIELDS = {"degradation": "max_degradation_pct", "value": "max_value"}
 NEW_CRITERION = {"metric": "ttft_ms", "stat": "p99", "kind": "value", "limit": ""}
 PRESET = "preset-"
 
@@ -205,8 +206,10 @@ class CampaignForm(InputForm, LaunchForm):
         criteria = []
         for row in self.rows["criteria"]:
             values = row.values
-            key = "max_degradation_pct" if values["kind"] == "degradation" else "max_value"
+            key = LIMIT_FIELDS.get(values["kind"])
             try:
+                if key is None:
+                    raise ValidationError(_("the kind of limit must be one of those that are offered"))
                 limit = float(number(values["limit"], "the limit"))
             except ValidationError as error:
                 row.errors.extend(error.messages)

@@ -59,6 +59,14 @@ def test_a_preset_becomes_a_mix_when_it_is_launched(page):
     assert Run.objects.count() == 2
 
 
+@pytest.mark.parametrize("column", CRITERION_COLUMNS)
+def test_a_criterion_that_no_form_offers_is_an_error_of_its_row(page, column):
+    make_target()
+    response = launch(page, **{f"criterion-{column}": ["forged", "forged"]})
+    assert response.status_code == 422 and not Run.objects.exists()
+    assert "row__errors" in response.content.decode()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -259,3 +259,12 @@ def test_a_run_keeps_the_names_it_was_launched_with(page):
     target.name = "after"
     target.save()
     assert "before" in body_of(page, run).partition("</main>")[0]
+
+
+def test_events_that_follow_each_other_closely_are_told_apart(page):
+    run = make_run(ticks=False)
+    event = run.events.first()
+    assert event is not None
+    at = event.at.replace(hour=11, minute=22, second=33)
+    run.events.filter(pk=event.pk).update(at=at)
+    assert f"data-seconds>{at:%Y-%m-%d} 11:22:33</time>" in body_of(page, run)
