@@ -127,7 +127,7 @@ class RequestTable:
     @cached_property
     def hidden_reasoning(self) -> Bools:
         """The server counted thoughts that it did not send: what came first was not the first token."""
-        return (self.reasoning_tokens > 0) & (self.t_answer_ns == self.t_first_ns)
+        return np.asarray((self.reasoning_tokens > 0) & (self.t_answer_ns == self.t_first_ns), bool)
 
     @cached_property
     def e2e_ms(self) -> Floats:

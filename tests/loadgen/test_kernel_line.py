@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 from time import monotonic_ns, sleep, time_ns
 from typing import Any
@@ -126,7 +127,8 @@ def test_a_clock_that_was_set_meanwhile_is_not_believed(off_s: int) -> None:
         poller = Poller(asyncio.get_running_loop())
         poller._round()
         before_ns = monotonic_ns()
-        stamp_ns = poller.stamp_ns((time_ns() // 1_000_000_000 + off_s, 0))
+        stamp = struct.pack("@qq", time_ns() // 1_000_000_000 + off_s, 0)
+        stamp_ns = poller.stamp_ns([(socket.SOL_SOCKET, SO_TIMESTAMPNS, stamp)])
         assert abs(stamp_ns - before_ns) < 3_600_000_000_000 // 2
         assert poller.receiving().unstamped == 1
 

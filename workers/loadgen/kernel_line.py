@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 import sys
 from time import monotonic_ns
 
@@ -17,7 +16,6 @@ from workers.loadgen.poller import Poller
 # Linux's number, also of the control message; the socket module does not name it.
 SO_TIMESTAMPNS = 35
 SUPPORTED = sys.platform == "linux" and sys.maxsize > 2**32
-_TIMESPEC = struct.Struct("@qq").unpack_from
 _CONTROL_BYTES = socket.CMSG_SPACE(16) if SUPPORTED else 0
 _ALL_BYTES = 1 << 16
 _FIRST_BYTES = 1 << 12
@@ -43,6 +41,7 @@ class KernelLine(Line):
         self._poller = poller
         self._unsent = b""
         self._room = _FIRST_BYTES
+        self._small = _FIRST_BYTES // 2
         self._receive = sock.recvmsg
         self._closed = False
         poller.add(sock.fileno(), self)
@@ -84,12 +83,19 @@ class KernelLine(Line):
                 self._end(None)
                 return
             count = len(data)
-            self._room += (min(count + (count >> 1), _ALL_BYTES) + _LEAST_BYTES - self._room) >> 3
-            stamp_ns = self._poller.stamp_ns(_TIMESPEC(control[0][2]) if control else None)
+            if not self._small < count < size:
+                self._fit_room(count)
+            stamp_ns = self._poller.stamp_ns(control)
             self._received(data, stamp_ns)
             if count < size:
                 return
             size = self._next_size(size, stamp_ns)
+
+    def _fit_room(self, count: int) -> None:
+        """Draw the room for a read closer to one and a half of what came, when that was much less, or did not fit."""
+        wanted = min(count + (count >> 1) + _LEAST_BYTES, _ALL_BYTES)
+        self._room += (wanted - self._room) // 4
+        self._small = self._room // 2
 
     def writable(self) -> None:
         """Called by the poller while bytes wait."""
@@ -114,7 +120,7 @@ class KernelLine(Line):
             return size
         if not control or waiting > size * _SPLIT_MAX:
             return _ALL_BYTES
-        last_ns = self._poller.stamp_ns(_TIMESPEC(control[0][2]))
+        last_ns = self._poller.stamp_ns(control)
         return _ALL_BYTES if last_ns - stamp_ns <= _SAME_NS else size
 
     def _write(self, data: bytes) -> bool:

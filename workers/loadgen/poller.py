@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import struct
 from time import monotonic_ns, time_ns
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from workers.loadgen.transport import Receiving
 _ROUND_MIN = 3
 _ROUND_PAUSE_S = 0.001
 _READY_MAX = 512
+_TIMESPEC = struct.Struct("@qq").unpack_from
 # A stamp further from now than this is not believed: the wall clock was set in between.
 _PAST_NS = 60_000_000_000
 _FUTURE_NS = 1_000_000_000
@@ -59,10 +61,11 @@ class Poller:
         del self._lines[descriptor]
         self._epoll.unregister(descriptor)
 
-    def stamp_ns(self, timespec: tuple[int, int] | None) -> int:
-        """The monotonic time of a kernel stamp, which is wall time; the round's where there is none."""
-        if timespec is not None:
-            wall_ns = timespec[0] * 1_000_000_000 + timespec[1]
+    def stamp_ns(self, control: list[tuple[int, int, bytes]]) -> int:
+        """The monotonic time of the stamp in a read's control data, which is wall time; the round's without one."""
+        if control:
+            seconds, nanoseconds = _TIMESPEC(control[0][2])
+            wall_ns: int = seconds * 1_000_000_000 + nanoseconds
             delay_ns = self._wall_ns - wall_ns
             if -_FUTURE_NS < delay_ns < _PAST_NS:
                 if delay_ns < 0:
