@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 
+import msgspec
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
+from msgspec import Struct
 
 from campaigns.models import Campaign, Run, RunEvent
 from campaigns.services.checks import Problems
@@ -17,6 +20,11 @@ from campaigns.services.waiting import tell_unserved
 
 KEY_MAX = 100
 NOTES_MAX = 10_000
+
+
+def key_of(token: str | None, content: Struct) -> str | None:
+    """A key that is the same only for the same token with the same content; without a token there is none."""
+    return hashlib.sha256(token.encode() + msgspec.json.encode(content)).hexdigest() if token else None
 
 
 @transaction.atomic

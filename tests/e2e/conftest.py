@@ -163,7 +163,7 @@ def browser(anonymous: Callable[..., Watched]) -> Callable[..., Watched]:
     """`browser()` opens a browser in which Ann, who may launch, has logged in; `role` makes it someone else."""
 
     def open_browser(scheme: Scheme = "light", role: str = Role.LAUNCHER) -> Watched:
-        name = {Role.LAUNCHER: "ann", Role.VIEWER: "vic"}[Role(role)]
+        name = {Role.LAUNCHER: "ann", Role.VIEWER: "vic", Role.ADMIN: "ada"}[Role(role)]
         make_user(name, role)
         watched = anonymous(scheme)
         page = watched.open("/login/")

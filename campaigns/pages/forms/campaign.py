@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
@@ -21,6 +20,7 @@ from campaigns.pages.forms.rows import posted_rows, shown_rows
 from campaigns.pages.forms.text_values import json_object, number, numbers, pairs, plain, words
 from campaigns.pages.metrics import metric_name
 from campaigns.services.inputs import CampaignInput, LaunchInput
+from campaigns.services.launch import key_of
 from campaigns.services.mixes import PRESETS
 from campaigns.services.plans import LATENCIES, STATS
 
@@ -71,20 +71,12 @@ class LaunchForm(forms.Form):
     def launch_input(self) -> LaunchInput:
         """Of a valid form."""
         values = self.cleaned_data
-        return LaunchInput(
+        data = LaunchInput(
             label=values["label"],
             notes=values["notes"].replace("\r\n", "\n"),
             deployment=values["deployment_facts"],
-            idempotency_key=self._key(),
         )
-
-    def _key(self) -> str | None:
-        """Of this form as it was shown, and of what was typed into it."""
-        if not self.cleaned_data["token"]:
-            return None
-        assert isinstance(self.data, QueryDict)
-        typed = sorted((name, self.data.getlist(name)) for name in self.data if name != "csrfmiddlewaretoken")
-        return hashlib.sha256(json.dumps(typed).encode()).hexdigest()
+        return msgspec.structs.replace(data, idempotency_key=key_of(values["token"], data))
 
 
 class CampaignForm(InputForm, LaunchForm):

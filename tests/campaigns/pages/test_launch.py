@@ -90,6 +90,15 @@ def test_going_back_to_change_the_form_makes_another_run(page, change):
     assert Run.objects.count() == 2
 
 
+def test_a_preset_that_became_a_mix_meanwhile_is_the_same_launch(page):
+    """After "back" the browser may offer the mix in the place of the preset."""
+    make_target()
+    sent = sent_form(page)
+    first = page.post(reverse("campaign-new"), sent)["Location"]
+    assert sent["mix"] == "preset-0"
+    assert page.post(reverse("campaign-new"), {**sent, "mix": str(Mix.objects.get().pk)})["Location"] == first
+
+
 def test_a_form_that_is_sent_twice_makes_one_run(page):
     make_target()
     data = sent_form(page)
