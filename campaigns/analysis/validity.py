@@ -53,6 +53,8 @@ class StageInput:
     # When the window opened, from the stage's start; None: when the first measured request was sent.
     window_start_s: float | None = None
     in_flight_mean: float | None = None
+    # Users pause between the turns of a conversation: fewer requests than users are in flight, as meant.
+    users_think: bool = False
     lateness_p99_ms: float | None = None
     # At the highest percentile that a criterion asks for; None: judge by the p99.
     lateness_judged_ms: float | None = None
@@ -166,7 +168,7 @@ def _in_flight(stage: StageInput, window: Window | None, failing: bool) -> Check
     if in_flight is None and window is not None:
         in_flight = mean_in_flight(stage.table, window)
     limit = IN_FLIGHT_MIN_SHARE * stage.concurrency
-    if in_flight is None or stage.table.open_loop:
+    if in_flight is None or stage.table.open_loop or stage.users_think:
         return Check("in_flight", None, "invalid", in_flight, limit)
     if in_flight >= limit:
         return Check("in_flight", True, "invalid", in_flight, limit)

@@ -83,6 +83,7 @@ def decode_stage(stage: Stage, plan: RunPlan) -> StageInput:
         window_s=summary["window_s"],
         window_start_s=stage.warmup_s,
         in_flight_mean=summary.get("in_flight_mean"),
+        users_think=any(one.get("think_s") for one in plan.mix.classes),
         lateness_p99_ms=lateness_ms.get("p99"),
         lateness_judged_ms=lateness_ms.get("p50" if all(one.stat == "p50" for one in plan.criteria) else "p99"),
         receive_delay_p99_ms=(client.get("receive_delay_ms") or {}).get("p99"),

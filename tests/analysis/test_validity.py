@@ -244,3 +244,7 @@ def test_a_cold_first_wave_is_flagged() -> None:
         cols[name][:10] += 40e9
     found = check("warm", stage_of(cols, 10))
     assert (found.ok, found.severity) == (False, "warning")
+
+
+def test_users_who_think_are_not_held_back_by_the_client() -> None:
+    assert check("in_flight", replace(stage(8), in_flight_mean=5.0, users_think=True)).ok is None

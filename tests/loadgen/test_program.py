@@ -266,7 +266,7 @@ def test_a_refusing_server_is_not_hammered(server: Server, tmp_path: Path) -> No
     server.behaviour = Behaviour(fail="500")
     ran = run(plan_for(server.base_url, 4, drain_s=0), tmp_path)
     assert 4 < len(server.seen) - 4 < 40
-    assert ran.summary["in_flight_mean"] < 1
+    assert ran.summary["in_flight_mean"] < 3
 
 
 def test_retries_are_attempts_of_one_request(server: Server, tmp_path: Path) -> None:
