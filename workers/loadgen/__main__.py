@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         # A parent that only leads makes a part too: what is wrong shows before any other process is started.
         own = Share(0, plan.processes) if share.parts == 1 else share
         part = make_part(plan, options.plan.parent, own, os.environ)
-        options.out.mkdir(parents=True, exist_ok=True)
+        make_room(options.out)
     except PlanError as error:
         print(f"The plan cannot be run:\n{error}", file=sys.stderr)
         return 2
@@ -58,6 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         events.close()
+
+
+def make_room(directory: Path) -> None:
+    """Nothing of an earlier stage stays, and what cannot be written shows before the load. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in ("summary.json", "requests.arrow"):
+        (directory / name).write_bytes(b"")
+        (directory / name).unlink()
 
 
 def _parser() -> argparse.ArgumentParser:

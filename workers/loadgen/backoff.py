@@ -36,7 +36,7 @@ class Backoff:
         if asked_s is not None:
             return min(asked_s, self._max_s)
         # Half of it is drawn, so that slots that failed together do not come back together.
-        return min(first_s * 2.0 ** (self._failures - 1), self._max_s) * (0.5 + self._random.random() / 2)
+        return min(first_s * 2.0 ** min(self._failures - 1, 60), self._max_s) * (0.5 + self._random.random() / 2)
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:
@@ -47,6 +47,6 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
         return float(value)
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())

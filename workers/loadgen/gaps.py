@@ -63,7 +63,7 @@ class GapCounter:
     def _count(self) -> None:
         if not self._pending:
             return
-        gaps = np.frombuffer(self._pending, np.int64)
+        gaps = np.maximum(np.frombuffer(self._pending, np.int64), 0)
         self._sum_ns += int(gaps.sum())
         self._min_ns = min(self._min_ns, gaps.min())
         self._max_ns = max(self._max_ns, gaps.max())

@@ -97,8 +97,13 @@ class KernelLine(Line):
         self._room += (wanted - self._room) // 4
         self._small = self._room // 2
 
+    def broken(self, error: Exception) -> None:
+        """Called by the poller: reading what came failed in a way that nobody foresaw."""
+        self._fail(f"the answer cannot be read ({type(error).__name__})")
+
     def writable(self) -> None:
         """Called by the poller while bytes wait."""
+        before_ns = monotonic_ns()
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         except (BlockingIOError, InterruptedError):
@@ -108,7 +113,7 @@ class KernelLine(Line):
             self._unsent = b""
         if not self._unsent:
             self._poller.watch(self._socket.fileno(), writing=False)
-            self._written()
+            self._written(before_ns)
 
     def _next_size(self, size: int, stamp_ns: int) -> int:
         """How much to read next of what waits: all of it, unless it came later than what was read."""

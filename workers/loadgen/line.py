@@ -22,7 +22,7 @@ class Line(ABC):
     def __init__(self) -> None:
         self.usable = False
         self.connect_ms: float | None = None
-        self._used = False
+        self._used = self._kept = False
         self._parser = httptools.HttpResponseParser(self)
         # Of the request that is out, until its answer is over.
         self._answer: Answer | None = None
@@ -40,8 +40,8 @@ class Line(ABC):
 
     async def exchange(self, request: bytes, answer: Answer) -> bool:
         """False when a kept connection closed before a byte came back: the request may be sent anew."""
-        kept, self._used, self.usable = self._used, True, False
-        answer.connect_ms = None if kept else self.connect_ms
+        self._kept, self._used, self.usable = self._used, True, False
+        answer.connect_ms = None if self._kept else self.connect_ms
         self._reset()
         self._answer = answer
         answer.t_sent_ns = None
@@ -60,7 +60,7 @@ class Line(ABC):
                 self._end_timer = None
         if answer.outcome is not None:
             return True
-        if kept and not self._heard:
+        if self._kept and not self._heard:
             return False
         answer.fail(Outcome.CONNECT_ERROR, "the server closed the connection before it answered", self._now_ns)
         return True
@@ -87,9 +87,15 @@ class Line(ABC):
 
     # What the subclass reports.
 
-    def _written(self) -> None:
+    def _written(self, now_ns: int) -> None:
+        """The last byte went in a call that began at `now_ns`."""
         if self._answer is not None and self._answer.t_sent_ns is None:
-            self._answer.sent(monotonic_ns())
+            self._answer.sent(now_ns)
+
+    def _fail(self, reason: str) -> None:
+        if self._answer is not None:
+            self._answer.fail(Outcome.STREAM_ERROR, reason, monotonic_ns())
+        self.abort()
 
     def _received(self, data: bytes | memoryview, now_ns: int) -> None:
         answer = self._answer
@@ -97,7 +103,11 @@ class Line(ABC):
             # Nothing was asked: an unasked answer, like 408, before the server closes.
             self.abort()
             return
-        self._now_ns = now_ns
+        if self._kept and not self._heard and answer.t_sent_ns is not None and now_ns < answer.t_sent_ns:
+            # It came before the request was sent, so it answers another: like a late 408. This one is sent anew.
+            self.abort()
+            return
+        self._now_ns = max(now_ns, self._now_ns)
         self._heard = True
         try:
             self._parser.feed_data(data)
@@ -138,7 +148,7 @@ class Line(ABC):
         self._keep_alive = self._parser.should_keep_alive()
         headers = self._headers
         self._framed = b"content-length" in headers or b"chunked" in headers.get(b"transfer-encoding", b"").lower()
-        if answer.t_sent_ns is None:
+        if answer.t_sent_ns is None or answer.t_sent_ns > self._now_ns:
             # It answered before it had read the whole request: there is no later moment to call "sent".
             answer.sent(self._now_ns)
         answer.begin(status, headers, self._now_ns)

@@ -45,7 +45,7 @@ class LoopLine(Line, asyncio.Protocol):
         self.usable = True
 
     def resume_writing(self) -> None:
-        self._written()
+        self._written(monotonic_ns())
 
     def data_received(self, data: bytes) -> None:
         self._received(data, monotonic_ns())

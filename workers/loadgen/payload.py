@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 Struct = msgspec.Struct
+# Of objects in an error's message.
+_DEPTH_MAX = 8
 
 
 class Usage(Struct, frozen=True):
@@ -58,17 +60,10 @@ class _Choice(Struct):
     finish_reason: Any = None
 
 
-class _Usage(Struct):
-    prompt_tokens: Any = None
-    completion_tokens: Any = None
-    prompt_tokens_details: Any = None
-    completion_tokens_details: Any = None
-
-
 class _Object(Struct):
     object: Any = None
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
     message: Any = None
 
@@ -123,17 +118,17 @@ def _read(document: _Object) -> Reading:
             _add_message(reading, part)
         if choice.text:
             _add_text(reading, choice.text)
-    if document.usage is not None:
+    if isinstance(document.usage, dict):
         reading.usage = _read_usage(document.usage)
     return reading
 
 
-def _read_usage(usage: _Usage) -> Usage:
+def _read_usage(usage: dict[str, Any]) -> Usage:
     return Usage(
-        _count(usage.prompt_tokens),
-        _count(usage.completion_tokens),
-        _count(_detail(usage.prompt_tokens_details, "cached_tokens")),
-        _count(_detail(usage.completion_tokens_details, "reasoning_tokens")),
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        _count(_detail(usage.get("prompt_tokens_details"), "cached_tokens")),
+        _count(_detail(usage.get("completion_tokens_details"), "reasoning_tokens")),
     )
 
 
@@ -194,17 +189,20 @@ def _count(value: Any) -> int | None:
     return None
 
 
-def _message_of(value: Any) -> str:
+def _message_of(value: Any, depth: int = _DEPTH_MAX) -> str:
     """The words of an error in the shapes that servers use: text, or an object with error, message or detail."""
     if isinstance(value, str):
         return value
-    if isinstance(value, dict):
+    if isinstance(value, dict) and depth:
         for key in ("error", "message", "detail"):
             if value.get(key):
-                return _message_of(value[key])
+                return _message_of(value[key], depth - 1)
     if value in (None, {}, [], False):
         return ""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return "an error without words"
 
 
 def _shown(data: bytes) -> str:

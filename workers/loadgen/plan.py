@@ -140,6 +140,8 @@ def read_plan(path: Path) -> Plan:
         document = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise PlanError([Problem("", f"the plan {path} cannot be read: {error.strerror}")]) from None
+    except RecursionError:
+        raise PlanError([Problem("", f"the plan {path} is nested too deeply")]) from None
     except msgspec.DecodeError as error:
         raise PlanError([Problem("", f"the plan {path} is not JSON: {error}")]) from None
     return parse_plan(document)

@@ -25,6 +25,8 @@ _FUTURE_NS = 1_000_000_000
 # The two clocks are read within this time of each other, unless the process is interrupted each time.
 _TOGETHER_NS = 5_000
 _READINGS_MAX = 5
+# Between two rounds the clocks drift apart by far less.
+_SET_NS = 1_000_000
 # Delays are counted in steps of 10 µs; the last step holds all that are longer.
 _DELAY_STEP_NS = 10_000
 _DELAY_STEPS = 10_000
@@ -34,6 +36,8 @@ class Watched(Protocol):
     def readable(self) -> None: ...
 
     def writable(self) -> None: ...
+
+    def broken(self, error: Exception) -> None: ...
 
 
 class Poller:
@@ -48,6 +52,7 @@ class Poller:
         self._lines: dict[int, Watched] = {}
         self._wall_ns = 0
         self._ahead_ns = 0
+        self._set_meanwhile = False
         loop.add_reader(self._epoll.fileno(), self._woken)
 
     def add(self, descriptor: int, line: Watched) -> None:
@@ -63,7 +68,7 @@ class Poller:
 
     def stamp_ns(self, control: list[tuple[int, int, bytes]]) -> int:
         """The monotonic time of the stamp in a read's control data, which is wall time; the round's without one."""
-        if control:
+        if control and not self._set_meanwhile:
             seconds, nanoseconds = _TIMESPEC(control[0][2])
             wall_ns: int = seconds * 1_000_000_000 + nanoseconds
             delay_ns = self._wall_ns - wall_ns
@@ -106,18 +111,30 @@ class Poller:
             line = lines.get(descriptor)
             if line is None:
                 continue
-            if event & select.EPOLLOUT:
-                line.writable()
-            if event & ~select.EPOLLOUT:
-                line.readable()
+            try:
+                if event & select.EPOLLOUT:
+                    line.writable()
+                if event & ~select.EPOLLOUT:
+                    line.readable()
+            except Exception as error:
+                # One line's answer must never end the reading of all others.
+                line.broken(error)
         return len(ready)
 
     def _read_clocks(self) -> None:
-        for _ in range(_READINGS_MAX):
-            before_ns = monotonic_ns()
-            wall_ns = time_ns()
-            taken_ns = monotonic_ns() - before_ns
-            if taken_ns < _TOGETHER_NS:
-                break
-        self._wall_ns = wall_ns
-        self._ahead_ns = wall_ns - before_ns - taken_ns // 2
+        taken_ns, ahead_ns, self._wall_ns = _both_clocks()
+        if taken_ns > _TOGETHER_NS:
+            # This process was interrupted between the two: the quickest of a few readings, or else what was known.
+            taken_ns, ahead_ns, self._wall_ns = min(_both_clocks() for _ in range(_READINGS_MAX))
+        # A clock that was set since the last round stamped, before that, what is read in this one.
+        self._set_meanwhile = self._ahead_ns != 0 and abs(ahead_ns - self._ahead_ns) > _SET_NS + taken_ns
+        if self._set_meanwhile or self._ahead_ns == 0 or taken_ns <= _TOGETHER_NS:
+            self._ahead_ns = ahead_ns
+
+
+def _both_clocks() -> tuple[int, int, int]:
+    """How long reading both took; wall time minus monotonic time, right to half of that; and the wall time."""
+    before_ns = monotonic_ns()
+    wall_ns = time_ns()
+    taken_ns = monotonic_ns() - before_ns
+    return taken_ns, wall_ns - before_ns - taken_ns // 2, wall_ns

@@ -67,7 +67,8 @@ class _Labels(dict[str, int]):
     """Texts numbered in the order in which they are first met."""
 
     def code(self, text: str | None) -> int:
-        return _NONE if text is None else self.setdefault(text, len(self))
+        # A server can send half a surrogate pair, which is no text.
+        return _NONE if text is None else self.setdefault(text.encode("utf-8", "replace").decode(), len(self))
 
 
 class Records:

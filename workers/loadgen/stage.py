@@ -233,6 +233,8 @@ class StagePart:
             for due_s in open_arrivals_s(load, self._plan.seed, share.part, share.parts, self._trace_s):
                 due_ns = self._start_ns + round(due_s * 1e9)
                 await _sleep_until(due_ns)
+                # Arrivals that are all late would else leave no room for anything else, not even for a cancel.
+                await asyncio.sleep(0)
                 prepared = self._requests.take()
                 if prepared is None:
                     break
@@ -258,11 +260,12 @@ class StagePart:
 
     async def _in_place(self, places: asyncio.Semaphore, prepared: Prepared, due_ns: int) -> Answer:
         connection = None
-        self.capped += places.locked()
+        waits = places.locked()
+        self.capped += waits
         try:
             async with places:
                 connection = self._idle.pop() if self._idle else self._transport.connection()
-                answer = await self._request(connection, prepared, due_ns)
+                answer = await self._request(connection, prepared, due_ns, waits)
                 self._idle.append(connection)
                 return answer
         except asyncio.CancelledError:
@@ -270,24 +273,27 @@ class StagePart:
                 self._record(prepared, Answer(), due_ns, 1, None)
             raise
 
-    async def _request(self, connection: Connection, prepared: Prepared, due_ns: int) -> Answer:
+    async def _request(self, connection: Connection, prepared: Prepared, due_ns: int, waited: bool = False) -> Answer:
         """One request with its retries; the last attempt's answer."""
         backoff = Backoff(self._random, self._plan.backoff_max_s)
         for attempt in range(1, self._plan.retries + 2):
-            answer = await self._attempt(connection, prepared, due_ns, attempt)
+            answer = await self._attempt(connection, prepared, due_ns, attempt, waited)
             if answer.outcome not in _RETRIED or attempt > self._plan.retries:
                 break
             await asyncio.sleep(backoff.after(answer, datetime.now(UTC)))
         return answer
 
-    async def _attempt(self, connection: Connection, prepared: Prepared, due_ns: int, attempt: int) -> Answer:
+    async def _attempt(
+        self, connection: Connection, prepared: Prepared, due_ns: int, attempt: int, waited: bool
+    ) -> Answer:
         # The text is of use to the next turn, and to count the tokens of an answer whose server does not.
         answer = Answer(keep_text=self._tokens is not None or bool(prepared.later))
         loop = asyncio.get_running_loop()
-        waits_for_nothing = connection.connected and attempt == 1
+        waits_for_nothing = connection.connected and attempt == 1 and not waited
         timers: list[asyncio.TimerHandle] = []
         try:
-            await connection.ready()
+            if not connection.connected:
+                await self._ready_in_time(connection)
             timers.append(loop.call_later(self._plan.timeout_s, self._expire, connection, answer))
             if self._plan.stall_s is not None:
                 timers.append(loop.call_later(self._plan.stall_s, self._check_stall, connection, answer, timers))
@@ -305,6 +311,14 @@ class StagePart:
             own_ns = answer.t_sent_ns if waits_for_nothing and not answer.resent else None
             self._record(prepared, answer, due_ns, attempt, None if own_ns is None else own_ns - due_ns)
         return answer
+
+    async def _ready_in_time(self, connection: Connection) -> None:
+        """Raises ConnectError, also when connecting takes longer than a request may."""
+        try:
+            async with asyncio.timeout(self._plan.timeout_s):
+                await connection.ready()
+        except TimeoutError:
+            raise ConnectError(f"no connection within {self._plan.timeout_s:g} s") from None
 
     def _expire(self, connection: Connection, answer: Answer) -> None:
         answer.fail(Outcome.TIMEOUT, f"no complete answer within {self._plan.timeout_s:g} s", monotonic_ns())

@@ -72,7 +72,9 @@ class WireConnection:
             if not await (await self._ready_line()).exchange(request, answer):
                 # The server closed a kept connection while the request was on its way: not its answer to this request.
                 answer.resent = True
-                await (await self._ready_line()).exchange(request, answer)
+                line = await self._ready_line()
+                if answer.outcome is None:  # its time may have run out meanwhile
+                    await line.exchange(request, answer)
         except ConnectError as error:
             answer.fail(Outcome.CONNECT_ERROR, str(error), monotonic_ns())
 
