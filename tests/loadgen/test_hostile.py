@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from time import time_ns
+from time import monotonic_ns, time_ns
 
 import pytest
 import uvloop
 
 from tests.loadgen.program import plan_for, run
 from tests.loadgen.server import Behaviour, Server
-from workers.loadgen import poller as poller_module
 from workers.loadgen.__main__ import main
 from workers.loadgen.answer import Answer, Outcome
 from workers.loadgen.backoff import Backoff, retry_after_s
@@ -55,15 +55,13 @@ def test_usage_of_another_kind_is_no_usage_and_no_error(usage: object) -> None:
 @pytest.mark.parametrize("off_ms", [-300, 300, 30_000, 3_600_000])
 def test_a_clock_set_between_two_rounds_gives_no_time_of_before(monkeypatch: pytest.MonkeyPatch, off_ms: int) -> None:
     async def test() -> None:
-        import asyncio
-
         poller = Poller(asyncio.get_running_loop())
         poller._round()
         stamp = struct.pack("@qq", *divmod(time_ns(), 1_000_000_000))
-        monkeypatch.setattr(poller_module, "time_ns", lambda: time_ns() + off_ms * 1_000_000)
-        before_ns = poller_module.monotonic_ns()
+        monkeypatch.setattr("workers.loadgen.poller.time_ns", lambda: time_ns() + off_ms * 1_000_000)
+        before_ns = monotonic_ns()
         poller._round()
-        assert before_ns - 50_000_000 <= poller.stamp_ns([(1, 35, stamp)]) <= poller_module.monotonic_ns()
+        assert before_ns - 50_000_000 <= poller.stamp_ns([(1, 35, stamp)]) <= monotonic_ns()
         assert poller.receiving().unstamped == 1
 
     uvloop.run(test())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from time import monotonic_ns
 
 import pytest
+import trustme
 
 from tests.loadgen.peers import WHOLE, ask, read_request, replying, run, serving
 from workers.loadgen.answer import Outcome
@@ -61,5 +64,30 @@ def test_a_second_answer_in_the_same_packet_closes_the_connection() -> None:
                 assert (await ask(connection)).outcome is Outcome.OK
                 while connection.connected:
                     await asyncio.sleep(0.001)
+
+    run(test())
+
+
+def test_over_tls_too_sent_is_when_the_last_byte_of_a_large_body_went() -> None:
+    began_to_read_ns = 0
+    authority = trustme.CA()
+    server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server_tls)
+    client_tls = tls_context()
+    authority.configure_trust(client_tls)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal began_to_read_ns
+        await asyncio.sleep(0.2)
+        began_to_read_ns = monotonic_ns()
+        await read_request(reader)
+        writer.write(WHOLE)
+
+    async def test() -> None:
+        async with serving(serve, tls=server_tls) as url:
+            answer = await ask(WireTransport(url, {}, client_tls).connection(), b"x" * 20_000_000)
+            assert answer.outcome is Outcome.OK
+            assert answer.t_sent_ns is not None and answer.t_first_ns is not None
+            assert began_to_read_ns < answer.t_sent_ns <= answer.t_first_ns
 
     run(test())

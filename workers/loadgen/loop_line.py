@@ -11,8 +11,13 @@ from typing import cast
 from workers.loadgen.line import Line
 
 
+_SLICE_BYTES = 1 << 16
+
+
 class LoopLine(Line, asyncio.Protocol):
     """What arrives is stamped when the event loop hands it over."""
+
+    _unsent = memoryview(b"")
 
     @classmethod
     async def connect(cls, host: str, port: int, tls: ssl.SSLContext | None) -> LoopLine:
@@ -23,12 +28,21 @@ class LoopLine(Line, asyncio.Protocol):
         return line
 
     def _write(self, data: bytes) -> bool:
-        self._transport.write(data)
-        return not self._writing
+        self._unsent = memoryview(data)
+        return self._push()
+
+    def _push(self) -> bool:
+        """Whether all went. In slices: what TLS has encrypted waits where it is not counted, and would seem sent."""
+        while self._unsent:
+            part, self._unsent = self._unsent[:_SLICE_BYTES], self._unsent[_SLICE_BYTES:]
+            self._transport.write(part)
+            if self._transport.get_write_buffer_size():
+                return False
+        return True
 
     @property
     def _writing(self) -> bool:
-        return self._transport.get_write_buffer_size() > 0
+        return bool(self._unsent) or self._transport.get_write_buffer_size() > 0
 
     def _close(self) -> None:
         self._transport.abort()
@@ -45,7 +59,8 @@ class LoopLine(Line, asyncio.Protocol):
         self.usable = True
 
     def resume_writing(self) -> None:
-        self._written(monotonic_ns())
+        if self._push():
+            self._written(monotonic_ns())
 
     def data_received(self, data: bytes) -> None:
         self._received(data, monotonic_ns())
