@@ -10,7 +10,6 @@ from typing import cast
 
 from workers.loadgen.line import Line
 
-
 _SLICE_BYTES = 1 << 16
 
 
