@@ -50,6 +50,6 @@ def _tls(plan: Plan, directory: Path) -> ssl.SSLContext:
         return tls_context(plan.verify_tls, directory / plan.ca_file)
     except ssl.SSLError:
         message = f"the file {plan.ca_file} holds no certificate; it must have PEM form, with BEGIN CERTIFICATE"
-    except OSError as error:
-        message = f"the file {plan.ca_file} cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:
+        message = f"the file {plan.ca_file} cannot be read: {getattr(error, 'strerror', None) or error}"
     raise PlanError([Problem("ca_file", message)])

@@ -73,6 +73,8 @@ def _split(base_url: str) -> SplitResult:
         raise AddressError("the address must not hold a user name or password; give a key as API key or header")
     if not parts.hostname:
         raise AddressError("the address has no host; type it like http://host:8000/v1")
+    if not parts.hostname.isascii():
+        raise AddressError("the host must be written in ASCII, as its DNS name is (xn--...)")
     if port == 0:
         raise AddressError("the address has port 0; ports are 1 to 65535")
     if parts.fragment:

@@ -16,6 +16,7 @@ from workers.loadgen.endpoint import AddressError, Protocol, endpoint_url
 from workers.loadgen.lengths import Length, check_bounds
 
 BLOCK_MAX = 10_000
+RATE_MIN_RPS = 1e-6
 # What the generator sets itself; a plan that sets it too would measure something else than it says.
 OWN_PARAMETERS = frozenset({"model", "messages", "prompt", "max_tokens", "stream", "echo"})
 _OWN_HEADERS = frozenset(
@@ -201,8 +202,12 @@ def _check_transport(plan: Plan, problems: Problems) -> None:
             if getattr(plan, key):
                 problems.add("transport", f"wire does not do {key}; leave transport out, or remove {key}")
     if plan.proxy is not None and plan.proxy != "environment":
-        parts = urlsplit(plan.proxy)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(plan.proxy)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
             problems.add("proxy", "must be a URL like http://host:3128, or the word environment")
     if not plan.verify_tls and plan.ca_file is not None:
         problems.add("ca_file", "must not stand beside verify_tls false: nothing would be verified with it")
@@ -217,6 +222,8 @@ def _check_arrivals(load: OpenLoad, problems: Problems) -> None:
     else:
         if load.rate_rps is None:
             problems.add("load.rate_rps", "is missing; it must be a number above 0")
+        elif load.rate_rps < RATE_MIN_RPS:
+            problems.add("load.rate_rps", f"must be at least {RATE_MIN_RPS:g}: a request in eleven days")
         for key in ("trace", "speed"):
             if getattr(load, key) != getattr(OpenLoad(), key):
                 problems.add(f"load.{key}", 'needs arrivals "trace"')
